@@ -1,0 +1,1 @@
+//! An HTTP write that happens once: one idempotency key per operation, retries only when safe.
