@@ -1,0 +1,6 @@
+//! Everything over real sockets, in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod testkit;
