@@ -13,7 +13,7 @@ pub(crate) enum Refusal {
     Userinfo,
     #[error("two idempotency keys were given; an operation has exactly one")]
     TwoKeys,
-    #[error("the idempotency key cannot be used: {0}")]
+    #[error("{0}")]
     Key(#[from] KeyError),
     #[error("the body cannot carry the key: {0}")]
     Member(&'static str),
