@@ -1,5 +1,6 @@
 //! One attempt: send, read what is needed, and decide, all within its limit.
 
+use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use http::header::HeaderValue;
@@ -62,16 +63,14 @@ impl Run<'_> {
     /// Sends once, and says what follows.
     pub(super) async fn attempt(&mut self, limit: Duration, waited: Duration) -> Outcome {
         let opened = self.open(limit);
-        let mut request = self.source.next();
-        if let Some(name) = self.contract.first_sent_header() {
-            let first = self.state.first_send.map_or(opened.wall, |first| first.wall);
-            request.headers_mut().insert(name, http_date(first));
-        }
         let mut copy = self.copy_of_extensions();
         let mut head = Head::default();
         let span = telemetry::attempt(self.state.attempts);
-        let exchange = self.exchange(request, &mut copy, &mut head).instrument(span.clone());
-        let ended = within(self.engine.clock.timer(limit), exchange).await;
+        let timer = pin!(self.engine.clock.timer(limit));
+        let ended = {
+            let exchange = self.exchange(opened.wall, &mut copy, &mut head);
+            within(timer, pin!(exchange.instrument(span.clone()))).await
+        };
         self.last_extensions = copy;
 
         let (known, outcome, error) = match ended.unwrap_or(Err((Failure::TIMEOUT, Cause::Timeout)))
@@ -94,11 +93,12 @@ impl Run<'_> {
 
     /// Sends, reads the head, decides, and reads as much of the body as the decision leaves to read.
     async fn exchange(
-        &self,
-        request: Request,
+        &mut self,
+        now: SystemTime,
         extensions: &mut Extensions,
         head: &mut Head,
     ) -> Result<(Known, Outcome), (Failure, Cause)> {
+        let request = self.next_request(now);
         let url = self.source.url();
         let response = self.transport.send(request, url, extensions).await?;
         let status = response.status();
@@ -129,6 +129,16 @@ impl Run<'_> {
         Ok((known, outcome))
     }
 
+    /// The request of an attempt that starts now.
+    fn next_request(&mut self, now: SystemTime) -> Request {
+        let mut request = self.source.next();
+        if let Some(name) = self.contract.first_sent_header() {
+            let first = self.state.first_send.map_or(now, |first| first.wall);
+            request.headers_mut().insert(name, http_date(first));
+        }
+        request
+    }
+
     /// Reads the body for the caller. One that is lost on the way is no answer (RFC 9112 §8).
     async fn read(&self, response: Response) -> Result<Read, (Failure, Cause)> {
         Read::up_to(self.engine.response_limit, response)
@@ -143,8 +153,8 @@ impl Run<'_> {
             Answer::None => None,
             Answer::Read(read) => read.if_complete(),
             Answer::Unread(response) => {
-                let read = Read::up_to(DRAIN_LIMIT, response);
-                let read = within(self.engine.clock.timer(DRAIN_TIME), read).await?;
+                let limit = pin!(self.engine.clock.timer(DRAIN_TIME));
+                let read = within(limit, pin!(Read::up_to(DRAIN_LIMIT, response))).await?;
                 read.ok()?.if_complete()
             }
         }
