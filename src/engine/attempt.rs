@@ -11,9 +11,10 @@ use tracing::Instrument;
 use super::body::{self, Read};
 use super::race::within;
 use super::{Active, Run};
+use crate::clock::Clock;
 use crate::contract::{Contract, Reading};
 use crate::error::Cause;
-use crate::retry::window::FirstSend;
+use crate::retry::window::Moment;
 use crate::retry::{Delay, Exhausted, Failure, Known};
 use crate::telemetry;
 
@@ -45,9 +46,8 @@ pub(super) enum Answer {
 
 /// When an attempt began, and the first send as it stood before.
 pub(super) struct Opened {
-    pub(super) monotonic: Duration,
-    pub(super) wall: SystemTime,
-    pub(super) first: Option<FirstSend>,
+    pub(super) at: Moment,
+    pub(super) first: Option<Moment>,
 }
 
 /// What the head of an answer said. Known also when the body is lost afterwards.
@@ -61,14 +61,19 @@ pub(super) struct Head {
 
 impl Run<'_> {
     /// Sends once, and says what follows.
-    pub(super) async fn attempt(&mut self, limit: Duration, waited: Duration) -> Outcome {
-        let opened = self.open(limit);
+    pub(super) async fn attempt(
+        &mut self,
+        now: Moment,
+        limit: Duration,
+        waited: Duration,
+    ) -> Outcome {
+        let opened = self.open(now, limit);
         let mut copy = self.copy_of_extensions();
         let mut head = Head::default();
         let span = telemetry::attempt(self.state.attempts);
         let timer = pin!(self.engine.clock.timer(limit));
         let ended = {
-            let exchange = self.exchange(opened.wall, &mut copy, &mut head);
+            let exchange = self.exchange(now.wall, &mut copy, &mut head);
             within(timer, pin!(exchange.instrument(span.clone()))).await
         };
         self.last_extensions = copy;
@@ -103,7 +108,7 @@ impl Run<'_> {
         let response = self.transport.send(request, url, extensions).await?;
         let status = response.status();
         let redirected = !body::is_same_resource(url, response.url());
-        *head = Head::of(&response, self.contract, self.engine.clock.wall());
+        *head = Head::of(&response, self.contract, &*self.engine.clock);
 
         let reading = self.contract.read_head(status, response.headers(), redirected);
         let (known, answer) = match reading {
@@ -180,11 +185,11 @@ impl Run<'_> {
 }
 
 impl Head {
-    fn of(response: &Response, contract: &Contract, now: SystemTime) -> Head {
+    fn of(response: &Response, contract: &Contract, clock: &dyn Clock) -> Head {
         let headers = response.headers();
         Head {
             status: Some(response.status()),
-            retry_after: contract.retry_after(headers, now),
+            retry_after: contract.retry_after(headers, || clock.wall()),
             request_id: contract.request_id(headers).map(Into::into),
             advertised: contract.advertised_window(headers),
         }

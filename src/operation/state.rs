@@ -7,7 +7,7 @@ use reqwest::Request;
 
 use crate::key::IdempotencyKey;
 use crate::retry::History;
-use crate::retry::window::FirstSend;
+use crate::retry::window::Moment;
 
 /// What an operation is: its key, when it was first sent, and what came of it.
 ///
@@ -16,7 +16,7 @@ use crate::retry::window::FirstSend;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperationState {
     pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) first_send: Option<FirstSend>,
+    pub(crate) first_send: Option<Moment>,
     pub(crate) attempts: u32,
     pub(crate) history: History,
     /// The server's own word on its window, if it shortened ours.
