@@ -21,6 +21,7 @@ pub(crate) struct OperationState {
     pub(crate) history: History,
     /// The server's own word on its window, if it shortened ours.
     pub(crate) advertised: Option<Duration>,
+    /// Of the request, where a caller may come back with another one.
     identity: u64,
 }
 
@@ -35,9 +36,14 @@ impl OperationState {
         self.advertised = [self.advertised, advertised].into_iter().flatten().min();
     }
 
-    /// The state of a new operation.
-    pub(crate) fn new(request: &Request) -> OperationState {
+    /// The state of a new operation that is told from others by its request.
+    pub(crate) fn told_by(request: &Request) -> OperationState {
         OperationState { identity: identity(request), ..OperationState::default() }
+    }
+
+    /// The state of a new operation with the same request.
+    pub(crate) fn renewed(&self) -> OperationState {
+        OperationState { identity: self.identity, ..OperationState::default() }
     }
 }
 
