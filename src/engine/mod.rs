@@ -148,6 +148,7 @@ impl Run<'_> {
                     return Err(self.failed(Kind::Failed(cause), exhausted));
                 }
                 Outcome::Again { known, delay, answer } => {
+                    self.publish();
                     last = self.drain(answer).await.map(|read| (known, read));
                     waited = self.pause(known, delay).await;
                     now = self.engine.now();
@@ -216,7 +217,6 @@ impl Run<'_> {
             behind_key: answered.is_some_and(|status| self.contract.rejects_behind_key(status)),
         });
         self.state.shorten_window(head.advertised);
-        self.publish();
         self.report.effect = self.state.history.effect();
         self.report.push(Attempt {
             number: self.state.attempts,
