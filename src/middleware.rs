@@ -85,7 +85,7 @@ impl Middleware for Idempotency {
         let options = options_in(extensions);
         let mut state = match extensions.get::<OperationState>() {
             Some(state) if state.is_of(&request) => state.clone(),
-            _ => OperationState::new(&request),
+            _ => OperationState::told_by(&request),
         };
         seal_request(&mut request, &options, self.engine.contract(&options), &mut state)
             .map_err(Error::refused)?;

@@ -184,7 +184,11 @@ impl Contract {
     }
 
     /// The wait that the server asks for, in milliseconds where the contract names such a header.
-    pub(crate) fn retry_after(&self, headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    pub(crate) fn retry_after(
+        &self,
+        headers: &HeaderMap,
+        now: impl FnOnce() -> SystemTime,
+    ) -> Option<Duration> {
         let millis = self.0.retry_after_ms.as_ref();
         millis
             .and_then(|name| retry_after::read_millis(headers, name))
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn milliseconds_win_over_retry_after_only_where_named() {
-        let now = SystemTime::UNIX_EPOCH;
+        let now = || SystemTime::UNIX_EPOCH;
         let both = headers(&[("retry-after", "2"), ("retry-after-ms", "250")]);
         let named = Contract::builder("acme").retry_after_ms("Retry-After-Ms").build().unwrap();
         assert_eq!(named.retry_after(&both, now), Some(SECOND / 4));

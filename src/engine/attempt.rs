@@ -1,5 +1,6 @@
 //! One attempt: send, read what is needed, and decide, all within its limit.
 
+use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use http::header::HeaderValue;
@@ -10,9 +11,10 @@ use tracing::Instrument;
 use super::body::{self, Read};
 use super::race::within;
 use super::{Active, Run};
+use crate::clock::Clock;
 use crate::contract::{Contract, Reading};
 use crate::error::Cause;
-use crate::retry::window::FirstSend;
+use crate::retry::window::Moment;
 use crate::retry::{Delay, Exhausted, Failure, Known};
 use crate::telemetry;
 
@@ -44,9 +46,8 @@ pub(super) enum Answer {
 
 /// When an attempt began, and the first send as it stood before.
 pub(super) struct Opened {
-    pub(super) monotonic: Duration,
-    pub(super) wall: SystemTime,
-    pub(super) first: Option<FirstSend>,
+    pub(super) at: Moment,
+    pub(super) first: Option<Moment>,
 }
 
 /// What the head of an answer said. Known also when the body is lost afterwards.
@@ -60,18 +61,21 @@ pub(super) struct Head {
 
 impl Run<'_> {
     /// Sends once, and says what follows.
-    pub(super) async fn attempt(&mut self, limit: Duration, waited: Duration) -> Outcome {
-        let opened = self.open(limit);
-        let mut request = self.source.next();
-        if let Some(name) = self.contract.first_sent_header() {
-            let first = self.state.first_send.map_or(opened.wall, |first| first.wall);
-            request.headers_mut().insert(name, http_date(first));
-        }
+    pub(super) async fn attempt(
+        &mut self,
+        now: Moment,
+        limit: Duration,
+        waited: Duration,
+    ) -> Outcome {
+        let opened = self.open(now, limit);
         let mut copy = self.copy_of_extensions();
         let mut head = Head::default();
         let span = telemetry::attempt(self.state.attempts);
-        let exchange = self.exchange(request, &mut copy, &mut head).instrument(span.clone());
-        let ended = within(self.engine.clock.timer(limit), exchange).await;
+        let timer = pin!(self.engine.clock.timer(limit));
+        let ended = {
+            let exchange = self.exchange(now.wall, &mut copy, &mut head);
+            within(timer, pin!(exchange.instrument(span.clone()))).await
+        };
         self.last_extensions = copy;
 
         let (known, outcome, error) = match ended.unwrap_or(Err((Failure::TIMEOUT, Cause::Timeout)))
@@ -94,16 +98,17 @@ impl Run<'_> {
 
     /// Sends, reads the head, decides, and reads as much of the body as the decision leaves to read.
     async fn exchange(
-        &self,
-        request: Request,
+        &mut self,
+        now: SystemTime,
         extensions: &mut Extensions,
         head: &mut Head,
     ) -> Result<(Known, Outcome), (Failure, Cause)> {
+        let request = self.next_request(now);
         let url = self.source.url();
         let response = self.transport.send(request, url, extensions).await?;
         let status = response.status();
         let redirected = !body::is_same_resource(url, response.url());
-        *head = Head::of(&response, self.contract, self.engine.clock.wall());
+        *head = Head::of(&response, self.contract, &*self.engine.clock);
 
         let reading = self.contract.read_head(status, response.headers(), redirected);
         let (known, answer) = match reading {
@@ -129,6 +134,16 @@ impl Run<'_> {
         Ok((known, outcome))
     }
 
+    /// The request of an attempt that starts now.
+    fn next_request(&mut self, now: SystemTime) -> Request {
+        let mut request = self.source.next();
+        if let Some(name) = self.contract.first_sent_header() {
+            let first = self.state.first_send.map_or(now, |first| first.wall);
+            request.headers_mut().insert(name, http_date(first));
+        }
+        request
+    }
+
     /// Reads the body for the caller. One that is lost on the way is no answer (RFC 9112 §8).
     async fn read(&self, response: Response) -> Result<Read, (Failure, Cause)> {
         Read::up_to(self.engine.response_limit, response)
@@ -143,8 +158,8 @@ impl Run<'_> {
             Answer::None => None,
             Answer::Read(read) => read.if_complete(),
             Answer::Unread(response) => {
-                let read = Read::up_to(DRAIN_LIMIT, response);
-                let read = within(self.engine.clock.timer(DRAIN_TIME), read).await?;
+                let limit = pin!(self.engine.clock.timer(DRAIN_TIME));
+                let read = within(limit, pin!(Read::up_to(DRAIN_LIMIT, response))).await?;
                 read.ok()?.if_complete()
             }
         }
@@ -170,11 +185,11 @@ impl Run<'_> {
 }
 
 impl Head {
-    fn of(response: &Response, contract: &Contract, now: SystemTime) -> Head {
+    fn of(response: &Response, contract: &Contract, clock: &dyn Clock) -> Head {
         let headers = response.headers();
         Head {
             status: Some(response.status()),
-            retry_after: contract.retry_after(headers, now),
+            retry_after: contract.retry_after(headers, || clock.wall()),
             request_id: contract.request_id(headers).map(Into::into),
             advertised: contract.advertised_window(headers),
         }

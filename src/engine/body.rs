@@ -64,25 +64,26 @@ impl Read {
 
     /// The answer as an ordinary response: what was read stands in front of the rest.
     pub(super) fn into_response(self) -> Response {
-        if !self.complete && self.bytes.is_empty() {
-            return self.response;
+        let Read { mut response, bytes, complete } = self;
+        if !complete && bytes.is_empty() {
+            return response;
         }
-        let url = self.response.url().clone();
-        let (mut head, rest) = http::Response::from(self.response).into_parts();
-        let body = if self.complete {
-            Body::from(self.bytes)
-        } else {
-            Body::wrap(Prefixed { read: self.bytes, rest })
-        };
-        let mut rebuilt = http::Response::builder().status(head.status).version(head.version);
+        let mut rebuilt = http::Response::builder();
         if let Some(extensions) = rebuilt.extensions_mut() {
-            std::mem::swap(extensions, &mut head.extensions);
+            *extensions = std::mem::take(response.extensions_mut());
         }
-        if let Some(headers) = rebuilt.headers_mut() {
-            std::mem::swap(headers, &mut head.headers);
-        }
-        let rebuilt = rebuilt.url(url).body(body);
-        Response::from(rebuilt.expect("status, version, headers and URL are those of a response"))
+        let rebuilt = rebuilt.url(response.url().clone()).body(());
+        let mut rebuilt = rebuilt.expect("nothing was set that could be wrong");
+        *rebuilt.status_mut() = response.status();
+        *rebuilt.version_mut() = response.version();
+        *rebuilt.headers_mut() = std::mem::take(response.headers_mut());
+        Response::from(rebuilt.map(|()| {
+            if complete {
+                Body::from(bytes)
+            } else {
+                Body::wrap(Prefixed { read: bytes, rest: Body::from(response) })
+            }
+        }))
     }
 
     /// The answer with its body as bytes; whatever was not read is left out.

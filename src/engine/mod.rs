@@ -27,7 +27,7 @@ use crate::observer::{Event, Watch};
 use crate::operation::{OperationState, Options};
 use crate::redact::Shown;
 use crate::report::{Attempt, Report};
-use crate::retry::window::{FirstSend, Window};
+use crate::retry::window::{Moment, Window};
 use crate::retry::{
     Answer, Decision, Delay, Exhausted, Known, Left, RetryBudget, RetryBudgets, RetryPolicy,
     Situation, attempt_limit, decide,
@@ -59,6 +59,10 @@ impl Engine {
         options.contract.as_ref().unwrap_or(&self.contract)
     }
 
+    fn now(&self) -> Moment {
+        Moment { monotonic: self.clock.monotonic(), wall: self.clock.wall() }
+    }
+
     /// Sends a sealed request to its end. The state is true at every moment, so that a dropped call
     /// can be continued. Gives the request back, unless its body could be read only once.
     pub(crate) async fn run(
@@ -79,7 +83,7 @@ impl Engine {
             policy,
             contract,
             deadline: options.deadline.or(policy.deadline()),
-            started: self.clock.monotonic(),
+            started: self.now(),
             window: state.key.as_ref().and_then(|_| contract.window_for(path)),
             report: Report::new(state.key.clone()),
             state,
@@ -101,8 +105,8 @@ struct Run<'a> {
     policy: &'a RetryPolicy,
     contract: &'a Contract,
     deadline: Option<Duration>,
-    /// When the call began, by the monotonic clock.
-    started: Duration,
+    /// When the call began.
+    started: Moment,
     window: Option<Window>,
     report: Report,
     state: &'a mut OperationState,
@@ -130,12 +134,13 @@ impl Run<'_> {
     async fn drive(&mut self) -> Result<Response, Error> {
         let mut waited = Duration::ZERO;
         let mut last: LastAnswer = None;
+        let mut now = self.started;
         loop {
-            let limit = match attempt_limit(self.policy, self.left()) {
+            let limit = match attempt_limit(self.policy, self.left(now)) {
                 Ok(limit) => limit,
                 Err(by) => return self.out_of_time(by, last),
             };
-            match self.attempt(limit, waited).await {
+            match self.attempt(now, limit, waited).await {
                 Outcome::Answered { known, read, exhausted } => {
                     return self.answered(known, read, exhausted);
                 }
@@ -143,8 +148,10 @@ impl Run<'_> {
                     return Err(self.failed(Kind::Failed(cause), exhausted));
                 }
                 Outcome::Again { known, delay, answer } => {
+                    self.publish();
                     last = self.drain(answer).await.map(|read| (known, read));
                     waited = self.pause(known, delay).await;
+                    now = self.engine.now();
                 }
             }
         }
@@ -159,14 +166,13 @@ impl Run<'_> {
     }
 
     /// What is left of deadline and window now.
-    fn left(&self) -> Left {
-        let (now, wall) = (self.engine.clock.monotonic(), self.engine.clock.wall());
-        let age = self.state.first_send.map_or(Duration::ZERO, |first| first.age(now, wall));
+    fn left(&self, now: Moment) -> Left {
+        let age = self.state.first_send.map_or(Duration::ZERO, |first| first.age(now));
         let window = self.window.map(|ours| match self.state.advertised {
             Some(advertised) => ours.shortened_to(advertised),
             None => ours,
         });
-        let called = now.saturating_sub(self.started);
+        let called = now.monotonic.saturating_sub(self.started.monotonic);
         Left {
             deadline: self.deadline.map(|limit| limit.saturating_sub(called)),
             window: window.map(|window| window.usable().saturating_sub(age)),
@@ -174,11 +180,10 @@ impl Run<'_> {
     }
 
     /// Opens an attempt: counts it, and starts the window with the first one that may be sent.
-    fn open(&mut self, limit: Duration) -> Opened {
-        let (monotonic, wall) = (self.engine.clock.monotonic(), self.engine.clock.wall());
-        let opened = Opened { monotonic, wall, first: self.state.first_send };
+    fn open(&mut self, now: Moment, limit: Duration) -> Opened {
+        let opened = Opened { at: now, first: self.state.first_send };
         self.state.attempts += 1;
-        self.state.first_send.get_or_insert(FirstSend { monotonic, wall });
+        self.state.first_send.get_or_insert(now);
         self.publish();
         let (key, number) = (self.report.key(), self.state.attempts);
         self.engine.watch.tell(|| Event::AttemptStarted { key, number, limit });
@@ -212,13 +217,12 @@ impl Run<'_> {
             behind_key: answered.is_some_and(|status| self.contract.rejects_behind_key(status)),
         });
         self.state.shorten_window(head.advertised);
-        self.publish();
         self.report.effect = self.state.history.effect();
         self.report.push(Attempt {
             number: self.state.attempts,
-            started: opened.wall,
+            started: opened.at.wall,
             waited,
-            elapsed: now.saturating_sub(opened.monotonic),
+            elapsed: now.saturating_sub(opened.at.monotonic),
             known,
             status: head.status,
             error,
@@ -241,16 +245,21 @@ impl Run<'_> {
         known: Known,
         retry_after: Option<Duration>,
     ) -> Result<Delay, Option<Exhausted>> {
-        let now = self.engine.clock.monotonic();
+        if known.is_the_end() {
+            return Err(None);
+        }
+        let now = self.engine.now();
         let told = self.in_progress;
         let situation = Situation {
             known,
             retry_after,
             attempts: self.counted + 1,
             in_progress: told.times + 1,
-            in_progress_for: told.since.map_or(Duration::ZERO, |since| now.saturating_sub(since)),
+            in_progress_for: told
+                .since
+                .map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(since)),
             replayable: self.source.is_replayable(),
-            left: self.left(),
+            left: self.left(now),
         };
         match decide(self.policy, &situation) {
             Decision::Stop => Err(None),

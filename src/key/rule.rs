@@ -63,21 +63,26 @@ impl KeyRule {
     /// # Errors
     /// When the server would refuse the key; says what it takes.
     pub fn check(&self, key: &IdempotencyKey, format: KeyFormat) -> Result<(), KeyError> {
-        let text = key.render(match format {
-            KeyFormat::Quoted => KeyFormat::Hyphenated,
-            unquoted => unquoted,
-        });
+        let mut buffer = Uuid::encode_buffer();
+        let text = match (&key.0, format) {
+            (Repr::Text(text), _) => text,
+            (Repr::Uuid(uuid), KeyFormat::Simple) => &*uuid.as_simple().encode_lower(&mut buffer),
+            (Repr::Uuid(uuid), _) => &*uuid.as_hyphenated().encode_lower(&mut buffer),
+        };
         if text.len() < self.min_len {
-            return Err(KeyError::too_short(&text, self.min_len));
+            return Err(KeyError::too_short(text, self.min_len));
         }
         if text.len() > self.max_len {
-            return Err(KeyError::too_long(&text, self.max_len));
+            return Err(KeyError::too_long(text, self.max_len));
         }
-        if !text.bytes().all(|byte| self.alphabet.contains(byte)) {
-            return Err(KeyError::alphabet(&text, self.alphabet));
+        // Every key is visible, whoever made it.
+        if self.alphabet != Alphabet::Visible
+            && !text.bytes().all(|byte| self.alphabet.contains(byte))
+        {
+            return Err(KeyError::alphabet(text, self.alphabet));
         }
         if !self.uuid.accepts(key) {
-            return Err(KeyError::uuid(&text, self.uuid));
+            return Err(KeyError::uuid(text, self.uuid));
         }
         Ok(())
     }

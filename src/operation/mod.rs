@@ -41,7 +41,7 @@ impl Operation {
         extensions: Extensions,
         contract: &Contract,
     ) -> Result<Operation, Refusal> {
-        let mut state = OperationState::new(&request);
+        let mut state = OperationState::default();
         seal_request(&mut request, &options, contract, &mut state)?;
         Ok(Operation { request: Some(request), options, state, extensions })
     }
@@ -91,7 +91,7 @@ pub(crate) fn seal_request(
     let carried = seal::carried_key(request, contract)?;
     let given = seal::one_key(options.key.as_ref(), carried)?;
     if given.is_some() && state.key.is_some() && given != state.key {
-        *state = OperationState::new(request);
+        *state = state.renewed();
     }
     let key = match given.or_else(|| state.key.take()) {
         Some(key) => key,

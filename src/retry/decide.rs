@@ -118,14 +118,13 @@ pub(crate) enum Decision {
 /// Decides what follows an attempt. The retry budget is not looked at here: taking a token is an
 /// effect.
 pub(crate) fn decide(policy: &RetryPolicy, situation: &Situation) -> Decision {
-    let wish = situation.known.wish();
-    if wish == Wish::Stop {
+    if situation.known.is_the_end() {
         return Decision::Stop;
     }
     if !situation.replayable {
         return Decision::Exhausted(Exhausted::Body);
     }
-    let delay = match wish {
+    let delay = match situation.known.wish() {
         Wish::Wait => in_progress_delay(policy, situation).map(Decision::Wait),
         _ => retry_delay(policy, situation).map(Decision::Retry),
     };

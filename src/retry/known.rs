@@ -104,6 +104,11 @@ impl Known {
         }
     }
 
+    /// Whether no other attempt follows, whatever the limits.
+    pub(crate) const fn is_the_end(self) -> bool {
+        matches!(self.wish(), Wish::Stop)
+    }
+
     /// Whether it speaks of the request's key, which not every request has.
     pub(crate) const fn is_about_keys(self) -> bool {
         matches!(

@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 use http::header::{DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
 /// The wait that the server asks for, if it validly asks for one. A date in the past asks for none.
-pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn read(headers: &HeaderMap, now: impl FnOnce() -> SystemTime) -> Option<Duration> {
     let value = only(headers, &RETRY_AFTER)?;
     if let Some(seconds) = whole_number(value) {
         return Some(Duration::from_secs(seconds));
     }
     let at = date(value)?;
-    let now = only(headers, &DATE).and_then(date).unwrap_or(now);
+    let now = only(headers, &DATE).and_then(date).unwrap_or_else(now);
     Some(at.duration_since(now).unwrap_or(Duration::ZERO))
 }
 
@@ -91,7 +91,7 @@ mod tests {
             (b"1, 2", None),
         ];
         for (value, expected) in table {
-            let read = read(&headers(&[(RETRY_AFTER, value)]), now());
+            let read = read(&headers(&[(RETRY_AFTER, value)]), now);
             assert_eq!(read, *expected, "{:?}", String::from_utf8_lossy(value));
         }
     }
@@ -99,26 +99,26 @@ mod tests {
     // O-14.
     #[test]
     fn absurd_but_valid_values_are_long_not_wrong() {
-        let epoch = read(&headers(&[(RETRY_AFTER, b"1732982400")]), now());
+        let epoch = read(&headers(&[(RETRY_AFTER, b"1732982400")]), now);
         assert_eq!(epoch, seconds(1_732_982_400));
-        let digits = read(&headers(&[(RETRY_AFTER, b"123456789012345678901234567890")]), now());
+        let digits = read(&headers(&[(RETRY_AFTER, b"123456789012345678901234567890")]), now);
         assert_eq!(digits, seconds(u64::MAX));
-        let far = read(&headers(&[(RETRY_AFTER, b"Fri, 31 Dec 9999 23:59:59 GMT")]), now());
+        let far = read(&headers(&[(RETRY_AFTER, b"Fri, 31 Dec 9999 23:59:59 GMT")]), now);
         assert!(far > seconds(8_000 * 365 * 86_400));
     }
 
     #[test]
     fn a_field_that_is_there_twice_is_ignored() {
         let twice = headers(&[(RETRY_AFTER, b"1"), (RETRY_AFTER, b"2")]);
-        assert_eq!(read(&twice, now()), None);
-        assert_eq!(read(&HeaderMap::new(), now()), None);
+        assert_eq!(read(&twice, now), None);
+        assert_eq!(read(&HeaderMap::new(), now), None);
     }
 
     #[test]
     fn a_date_is_judged_against_the_response_date() {
         let at: &[u8] = b"Sun, 06 Nov 1994 08:49:47 GMT";
         let an_hour_behind: &[u8] = b"Sun, 06 Nov 1994 07:49:37 GMT";
-        let with = |date: &[u8]| read(&headers(&[(RETRY_AFTER, at), (DATE, date)]), now());
+        let with = |date: &[u8]| read(&headers(&[(RETRY_AFTER, at), (DATE, date)]), now);
         assert_eq!(with(an_hour_behind), seconds(3_610));
         assert_eq!(with(b"not a date"), seconds(10), "then against our own clock");
     }

@@ -104,19 +104,19 @@ pub struct WindowError {
     margin: Duration,
 }
 
-/// When an operation was first sent, on both clocks.
+/// A moment, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FirstSend {
+pub(crate) struct Moment {
     pub(crate) monotonic: Duration,
     pub(crate) wall: SystemTime,
 }
 
-impl FirstSend {
+impl Moment {
     /// How long ago it was: the larger of what the two clocks say. A suspended machine stops the
     /// first, a step bends the second, and too old is the safe side.
-    pub(crate) fn age(&self, monotonic: Duration, wall: SystemTime) -> Duration {
-        let steady = monotonic.saturating_sub(self.monotonic);
-        let by_wall = wall.duration_since(self.wall).unwrap_or(Duration::ZERO);
+    pub(crate) fn age(self, now: Moment) -> Duration {
+        let steady = now.monotonic.saturating_sub(self.monotonic);
+        let by_wall = now.wall.duration_since(self.wall).unwrap_or(Duration::ZERO);
         steady.max(by_wall)
     }
 }
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn age_is_the_larger_of_the_two_clocks() {
         let wall = SystemTime::UNIX_EPOCH + 1_000_000 * HOUR;
-        let first = FirstSend { monotonic: seconds(100), wall };
-        let age = |monotonic, wall| first.age(monotonic, wall);
+        let first = Moment { monotonic: seconds(100), wall };
+        let age = |monotonic, wall| first.age(Moment { monotonic, wall });
         assert_eq!(age(seconds(105), wall + seconds(5)), seconds(5));
         assert_eq!(age(seconds(105), wall + HOUR), HOUR, "suspended: the steady clock stood still");
         assert_eq!(age(seconds(105), wall - HOUR), seconds(5), "the wall clock went back");
