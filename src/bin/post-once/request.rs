@@ -6,7 +6,7 @@ use std::io::Read;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderName, HeaderValue};
-use post_once::client::OperationBuilder;
+use post_once::observer::Observer;
 use post_once::retry::PolicyError;
 use post_once::{Client, Contract, Operation, RetryPolicy};
 use serde::de::IgnoredAny;
@@ -34,7 +34,8 @@ impl SendArgs {
     pub(crate) fn check(&self) -> Result<Checked, String> {
         let policy = self.limits.policy().map_err(|error| error.to_string())?;
         let contract = self.key.contract(&self.url)?;
-        let mut headers = headers(&self.header)?;
+        let headers = (1..).zip(&self.header).map(|(number, text)| header(number, text));
+        let mut headers = headers.collect::<Result<Vec<_>, String>>()?;
         if self.body.json.is_some() && !headers.iter().any(|(name, _)| name == CONTENT_TYPE) {
             headers.push((CONTENT_TYPE, HeaderValue::from_static("application/json")));
         }
@@ -45,10 +46,7 @@ impl SendArgs {
     ///
     /// # Errors
     /// When the HTTP client cannot be set up.
-    pub(crate) fn client(
-        &self,
-        observer: impl post_once::observer::Observer,
-    ) -> Result<Client, String> {
+    pub(crate) fn client(&self, observer: impl Observer) -> Result<Client, String> {
         Client::builder()
             .connect_timeout(self.limits.connect_timeout)
             .response_limit(RESPONSE_LIMIT)
@@ -63,8 +61,10 @@ impl SendArgs {
     /// When URL, key, header or body cannot be sent; says what.
     pub(crate) fn operation(&self, client: &Client, checked: Checked) -> Result<Operation, String> {
         let operation = client.once(self.method.clone(), &self.url);
-        let operation = operation.policy(checked.policy).contract(checked.contract);
-        let mut operation = checked.headers.into_iter().fold(operation, with_header);
+        let mut operation = operation.policy(checked.policy).contract(checked.contract);
+        for (name, value) in checked.headers {
+            operation = operation.header(name, value);
+        }
         if let Some(body) = checked.body {
             operation = operation.body(body);
         }
@@ -73,13 +73,6 @@ impl SendArgs {
         }
         operation.prepare().map_err(|error| with_causes(&error))
     }
-}
-
-fn with_header<'a>(
-    operation: OperationBuilder<'a>,
-    (name, value): (HeaderName, HeaderValue),
-) -> OperationBuilder<'a> {
-    operation.header(name, value)
 }
 
 impl LimitArgs {
@@ -152,11 +145,7 @@ fn read_data(data: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The headers as they will be sent, marked so that nothing shows their values.
-fn headers(given: &[String]) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    (1..).zip(given).map(|(number, text)| header(number, text)).collect()
-}
-
+/// A header as it will be sent, marked so that nothing shows its value.
 fn header(number: usize, text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let Some((name, value)) = text.split_once(':') else {
         return Err(format!("header {number} has no colon; give it as -H 'Name: value'"));
