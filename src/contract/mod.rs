@@ -163,7 +163,17 @@ impl Contract {
     pub fn window_for(&self, path: &str) -> Option<Window> {
         let by_path = self.0.window_by_path.iter().find(|(prefix, _)| covers(prefix, path));
         let length = by_path.map(|(_, length)| *length).or(self.0.window)?;
-        Some(builder::window(length, self.0.margin).expect("every window was checked at build"))
+        Some(self.checked(length))
+    }
+
+    /// The paths that have a window of their own, the longest first. What they do not cover has
+    /// that of [`window_for`](Contract::window_for) an empty path.
+    pub fn windows_by_path(&self) -> impl Iterator<Item = (&str, Window)> {
+        self.0.window_by_path.iter().map(|(prefix, length)| (&**prefix, self.checked(*length)))
+    }
+
+    fn checked(&self, length: Duration) -> Window {
+        builder::window(length, self.0.margin).expect("every window was checked at build")
     }
 
     /// The window that the server itself announces in this answer, if it is readable.
@@ -291,6 +301,20 @@ mod tests {
             let window = contract.window_for(path).unwrap();
             assert_eq!(window.length(), seconds * SECOND, "{path}");
         }
+    }
+
+    #[test]
+    fn windows_by_path_are_listed_with_their_margin_the_longest_path_first() {
+        let contract = Contract::builder("acme")
+            .window_for_path("/a", 20 * SECOND)
+            .window_for_path("/a/b", 30 * SECOND)
+            .margin(SECOND)
+            .build()
+            .unwrap();
+        let listed: Vec<_> =
+            contract.windows_by_path().map(|(path, window)| (path, window.usable())).collect();
+        assert_eq!(listed, [("/a/b", 29 * SECOND), ("/a", 19 * SECOND)]);
+        assert_eq!(Contract::generic().windows_by_path().count(), 0);
     }
 
     #[test]

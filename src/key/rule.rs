@@ -88,6 +88,18 @@ impl KeyRule {
     }
 }
 
+impl fmt::Display for KeyRule {
+    /// For tables: `1 to 50 of printable ASCII`, `a UUID of version 4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.uuid {
+            UuidRule::None => {
+                f.pad(&format!("{} to {} of {}", self.min_len, self.max_len, self.alphabet))
+            }
+            uuid => uuid.fmt(f),
+        }
+    }
+}
+
 /// The characters that a server accepts in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -209,6 +221,19 @@ mod tests {
                 }
                 (checked, _) => panic!("{rule:?}, {key}, {format}: {checked:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_rule_is_shown_in_a_few_words() {
+        let tokens = KeyRule::any().min_len(2).max_len(32).alphabet(Alphabet::Token);
+        for (rule, shown) in [
+            (KeyRule::any(), "1 to 255 of printable ASCII"),
+            (tokens, "2 to 32 of letters, digits, '_' and '-'"),
+            (KeyRule::any().uuid(UuidRule::Any), "a UUID"),
+            (KeyRule::any().uuid(UuidRule::V4), "a UUID of version 4"),
+        ] {
+            assert_eq!(rule.to_string(), shown);
         }
     }
 
