@@ -73,6 +73,8 @@ impl History {
         let told = match last.known {
             Known::Replayed | Known::DoneBefore | Known::Rejected => true,
             Known::Mismatch => !self.may_have_acted || last.behind_key,
+            // What another place answers says nothing of the one that the key was meant for.
+            Known::Redirected => false,
             _ => match last.status {
                 Some(200..=299) => true,
                 Some(409) | None => false,
@@ -100,7 +102,7 @@ fn may_have_acted(answer: Answer) -> bool {
         | Known::RefusedByProtocol
         | Known::Mismatch
         | Known::Rejected => false,
-        Known::InProgress => true,
+        Known::InProgress | Known::Redirected => true,
         _ => !matches!(answer.status, Some(400..=408 | 410..=499)),
     }
 }
@@ -119,6 +121,10 @@ mod tests {
 
     fn signalled(known: Known, status: u16) -> Answer {
         Answer { known, status: Some(status), behind_key: false }
+    }
+
+    fn followed(status: u16) -> Answer {
+        signalled(Known::Redirected, status)
     }
 
     fn effect(answers: &[Answer]) -> Effect {
@@ -163,6 +169,9 @@ mod tests {
             ("500", &[answer(500)], Unknown),
             ("503", &[answer(503)], Unknown),
             ("a redirect", &[answer(307)], Unknown),
+            ("a redirect that was followed to a 2xx", &[followed(201)], Unknown),
+            ("a redirect that was followed to a 4xx", &[followed(404)], Unknown),
+            ("a 4xx after a redirect that was followed", &[followed(404), answer(400)], Unknown),
         ];
         for (rule, answers, expected) in table {
             assert_eq!(effect(answers), *expected, "{rule}");
