@@ -178,6 +178,7 @@ impl Run<'_> {
         let (monotonic, wall) = (self.engine.clock.monotonic(), self.engine.clock.wall());
         let opened = Opened { monotonic, wall, first: self.state.first_send };
         self.state.attempts += 1;
+        self.state.history.open();
         self.state.first_send.get_or_insert(FirstSend { monotonic, wall });
         self.publish();
         let (key, number) = (self.report.key(), self.state.attempts);
@@ -206,7 +207,7 @@ impl Run<'_> {
         }
         // A head whose body was lost is no answer.
         let answered = head.status.filter(|_| error.is_none());
-        self.state.history.record(Answer {
+        self.state.history.close(Answer {
             known,
             status: answered.map(|status| status.as_u16()),
             behind_key: answered.is_some_and(|status| self.contract.rejects_behind_key(status)),

@@ -47,6 +47,11 @@ pub(crate) struct Answer {
     pub(crate) behind_key: bool,
 }
 
+impl Answer {
+    /// What is known while an attempt is under way, and for good if the call is dropped then.
+    const NONE_YET: Answer = Answer { known: Known::Ambiguous, status: None, behind_key: false };
+}
+
 /// What the attempts of an operation add up to. Kept for as long as the operation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
@@ -58,12 +63,17 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds an attempt.
-    pub(crate) fn record(&mut self, answer: Answer) {
+    /// Begins an attempt: unless it is told how it ended, it may have done anything.
+    pub(crate) fn open(&mut self) {
         if let Some(previous) = self.last {
             self.sent |= !previous.known.is_not_sent();
             self.may_have_acted |= may_have_acted(previous);
         }
+        self.last = Some(Answer::NONE_YET);
+    }
+
+    /// Ends the attempt that was begun last.
+    pub(crate) fn close(&mut self, answer: Answer) {
         self.last = Some(answer);
     }
 
@@ -129,7 +139,10 @@ mod tests {
 
     fn effect(answers: &[Answer]) -> Effect {
         let mut history = History::default();
-        answers.iter().for_each(|a| history.record(*a));
+        for answer in answers {
+            history.open();
+            history.close(*answer);
+        }
         history.effect()
     }
 
@@ -175,6 +188,19 @@ mod tests {
         ];
         for (rule, answers, expected) in table {
             assert_eq!(effect(answers), *expected, "{rule}");
+        }
+    }
+
+    // O-17.
+    #[test]
+    fn an_attempt_that_was_dropped_may_have_been_carried_out() {
+        let mut history = History::default();
+        history.open();
+        assert_eq!(history.effect(), Effect::Unknown);
+        for after in [known(Known::NotSent), answer(400)] {
+            history.open();
+            history.close(after);
+            assert_eq!(history.effect(), Effect::Unknown, "{after:?}");
         }
     }
 }
