@@ -26,6 +26,7 @@ use crate::error::{Error, Kept, Kind};
 use crate::observer::{Event, Watch};
 use crate::operation::{OperationState, Options};
 use crate::redact::Shown;
+use crate::refusal::Refusal;
 use crate::report::{Attempt, Report};
 use crate::retry::window::{FirstSend, Window};
 use crate::retry::{
@@ -59,20 +60,21 @@ impl Engine {
         options.contract.as_ref().unwrap_or(&self.contract)
     }
 
-    /// Sends a sealed request to its end. The state is true at every moment, so that a dropped call
-    /// can be continued. Gives the request back, unless its body could be read only once.
+    /// Sends a sealed request to its end. Request and state are true at every moment, so that a
+    /// dropped call can be continued; a request whose body can be read only once is gone once sent.
     pub(crate) async fn run(
         &self,
         transport: Transport<'_>,
-        request: Request,
+        request: &mut Option<Request>,
         options: &Options,
         state: &mut OperationState,
         extensions: &mut Extensions,
-    ) -> (Result<Response, Error>, Option<Request>) {
+    ) -> Result<Response, Error> {
+        let source = Source::new(request).ok_or_else(|| Error::refused(Refusal::BodyGone))?;
         let policy = options.policy.as_ref().unwrap_or(&self.policy);
         let contract = self.contract(options);
-        let path = request.url().path();
-        let span = telemetry::operation(request.method(), request.url(), state.key.as_ref());
+        let path = source.url().path();
+        let span = telemetry::operation(source.method(), source.url(), state.key.as_ref());
         let mut run = Run {
             engine: self,
             transport,
@@ -85,12 +87,11 @@ impl Engine {
             state,
             extensions,
             last_extensions: Extensions::new(),
-            source: Source::new(request),
+            source,
             counted: 0,
             in_progress: InProgress::default(),
         };
-        let ended = run.drive().instrument(span).await;
-        (ended, run.source.into_request())
+        run.drive().instrument(span).await
     }
 }
 
@@ -110,7 +111,7 @@ struct Run<'a> {
     extensions: &'a mut Extensions,
     /// The last attempt's copy of them.
     last_extensions: Extensions,
-    source: Source,
+    source: Source<'a>,
     /// The attempts that count against the policy: all but those told "in progress".
     counted: u32,
     in_progress: InProgress,
