@@ -113,7 +113,7 @@ async fn the_limit_of_an_attempt_covers_the_whole_exchange() {
         let server = scripted([fault.clone()]).await;
         let limits = RetryPolicy::builder()
             .base_delay(Duration::ZERO)
-            .attempt_timeout(Duration::from_millis(200))
+            .attempt_timeout(Duration::from_millis(300))
             .build()
             .unwrap();
         let http = http().build().unwrap();

@@ -46,7 +46,7 @@ impl Clock for InStep {
 // O-09
 #[tokio::test]
 async fn a_server_that_still_works_on_the_first_attempt_is_asked_again_later() {
-    let delay = Duration::from_millis(400);
+    let delay = Duration::from_millis(600);
     let server = Arc::new(scripted([Fault::delay(delay)]).await);
     let clock = ManualClock::new();
     let in_step = InStep { clock: clock.clone(), server: Arc::clone(&server) };
@@ -56,7 +56,7 @@ async fn a_server_that_still_works_on_the_first_attempt_is_asked_again_later() {
 
     let body = charge();
     let sent = client.post_once(server.url("/v1/charges"), &body);
-    let stalled = advance_at(&server, "c1 fault delay=400ms", &clock, 2 * SECOND);
+    let stalled = advance_at(&server, "c1 fault delay=600ms", &clock, 2 * SECOND);
     let (response, ()) = tokio::join!(sent, stalled);
     let response = response.unwrap();
 
@@ -69,7 +69,7 @@ async fn a_server_that_still_works_on_the_first_attempt_is_asked_again_later() {
         server.transcript(),
         [
             "c1 POST /v1/charges k1 15B",
-            "c1 fault delay=400ms",
+            "c1 fault delay=600ms",
             "c2 POST /v1/charges k1 15B",
             "c2 in progress",
             "c2 answer 409",
