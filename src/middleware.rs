@@ -90,9 +90,8 @@ impl Middleware for Idempotency {
         seal_request(&mut request, &options, self.engine.contract(&options), &mut state)
             .map_err(Error::refused)?;
         let transport = Transport::Next(next);
-        let (ended, _) =
-            self.engine.run(transport, request, &options, &mut state, extensions).await;
-        Ok(ended?)
+        let request = &mut Some(request);
+        Ok(self.engine.run(transport, request, &options, &mut state, extensions).await?)
     }
 }
 

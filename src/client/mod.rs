@@ -122,18 +122,12 @@ impl Client {
     /// # Errors
     /// As [`Client::post_once`]; and when its body is a stream that was sent before.
     pub async fn send(&self, operation: &mut Operation) -> Result<Response, Error> {
-        let Some(request) = operation.request.take() else {
-            return Err(Error::refused(Refusal::BodyGone));
-        };
         let transport = match &self.http {
             Http::Plain(client) => Transport::Client(client),
             Http::Stack(stack) => Transport::Stack(stack),
         };
-        let Operation { options, state, extensions, .. } = operation;
-        let (ended, request) =
-            self.engine.run(transport, request, options, state, extensions).await;
-        operation.request = request;
-        ended
+        let Operation { request, options, state, extensions } = operation;
+        self.engine.run(transport, request, options, state, extensions).await
     }
 
     /// A request of this client, with what the stack's initialisers set.

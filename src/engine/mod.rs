@@ -26,6 +26,7 @@ use crate::error::{Error, Kept, Kind};
 use crate::observer::{Event, Watch};
 use crate::operation::{OperationState, Options};
 use crate::redact::Shown;
+use crate::refusal::Refusal;
 use crate::report::{Attempt, Report};
 use crate::retry::window::{Moment, Window};
 use crate::retry::{
@@ -63,20 +64,21 @@ impl Engine {
         Moment { monotonic: self.clock.monotonic(), wall: self.clock.wall() }
     }
 
-    /// Sends a sealed request to its end. The state is true at every moment, so that a dropped call
-    /// can be continued. Gives the request back, unless its body could be read only once.
+    /// Sends a sealed request to its end. Request and state are true at every moment, so that a
+    /// dropped call can be continued; a request whose body can be read only once is gone once sent.
     pub(crate) async fn run(
         &self,
         transport: Transport<'_>,
-        request: Request,
+        request: &mut Option<Request>,
         options: &Options,
         state: &mut OperationState,
         extensions: &mut Extensions,
-    ) -> (Result<Response, Error>, Option<Request>) {
+    ) -> Result<Response, Error> {
+        let source = Source::new(request).ok_or_else(|| Error::refused(Refusal::BodyGone))?;
         let policy = options.policy.as_ref().unwrap_or(&self.policy);
         let contract = self.contract(options);
-        let path = request.url().path();
-        let span = telemetry::operation(request.method(), request.url(), state.key.as_ref());
+        let path = source.url().path();
+        let span = telemetry::operation(source.method(), source.url(), state.key.as_ref());
         let mut run = Run {
             engine: self,
             transport,
@@ -89,12 +91,11 @@ impl Engine {
             state,
             extensions,
             last_extensions: Extensions::new(),
-            source: Source::new(request),
+            source,
             counted: 0,
             in_progress: InProgress::default(),
         };
-        let ended = run.drive().instrument(span).await;
-        (ended, run.source.into_request())
+        run.drive().instrument(span).await
     }
 }
 
@@ -114,7 +115,7 @@ struct Run<'a> {
     extensions: &'a mut Extensions,
     /// The last attempt's copy of them.
     last_extensions: Extensions,
-    source: Source,
+    source: Source<'a>,
     /// The attempts that count against the policy: all but those told "in progress".
     counted: u32,
     in_progress: InProgress,
@@ -183,6 +184,7 @@ impl Run<'_> {
     fn open(&mut self, now: Moment, limit: Duration) -> Opened {
         let opened = Opened { at: now, first: self.state.first_send };
         self.state.attempts += 1;
+        self.state.history.open();
         self.state.first_send.get_or_insert(now);
         self.publish();
         let (key, number) = (self.report.key(), self.state.attempts);
@@ -211,7 +213,7 @@ impl Run<'_> {
         }
         // A head whose body was lost is no answer.
         let answered = head.status.filter(|_| error.is_none());
-        self.state.history.record(Answer {
+        self.state.history.close(Answer {
             known,
             status: answered.map(|status| status.as_u16()),
             behind_key: answered.is_some_and(|status| self.contract.rejects_behind_key(status)),

@@ -4,21 +4,24 @@ use http::Method;
 use reqwest::{Request, Url};
 
 /// The request as the caller gave it, and a copy of it for each attempt.
-pub(super) enum Source {
+///
+/// It stays with the caller, so that a call which is dropped can be continued.
+pub(super) enum Source<'a> {
     /// Its body is in memory: every attempt gets the same bytes.
-    Replayable(Request),
-    /// Its body is a stream: there is one attempt.
-    Once { request: Option<Request>, method: Method, url: Url },
+    Replayable(&'a Request),
+    /// Its body is a stream: there is one attempt, which takes it.
+    Once { request: &'a mut Option<Request>, method: Method, url: Url },
 }
 
-impl Source {
-    pub(super) fn new(request: Request) -> Source {
-        let in_memory = request.body().is_none_or(|body| body.as_bytes().is_some());
-        if in_memory {
-            return Source::Replayable(request);
+impl<'a> Source<'a> {
+    /// `None` when there is no request any more.
+    pub(super) fn new(request: &'a mut Option<Request>) -> Option<Source<'a>> {
+        let given = request.as_ref()?;
+        if given.body().is_none_or(|body| body.as_bytes().is_some()) {
+            return request.as_ref().map(Source::Replayable);
         }
-        let (method, url) = (request.method().clone(), request.url().clone());
-        Source::Once { request: Some(request), method, url }
+        let (method, url) = (given.method().clone(), given.url().clone());
+        Some(Source::Once { request, method, url })
     }
 
     /// The request of the next attempt.
@@ -48,14 +51,6 @@ impl Source {
         match self {
             Source::Replayable(request) => request.url(),
             Source::Once { url, .. } => url,
-        }
-    }
-
-    /// The request, for a later call; `None` once a stream was sent.
-    pub(super) fn into_request(self) -> Option<Request> {
-        match self {
-            Source::Replayable(request) => Some(request),
-            Source::Once { request, .. } => request,
         }
     }
 }

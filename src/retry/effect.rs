@@ -47,6 +47,11 @@ pub(crate) struct Answer {
     pub(crate) behind_key: bool,
 }
 
+impl Answer {
+    /// What is known while an attempt is under way, and for good if the call is dropped then.
+    const NONE_YET: Answer = Answer { known: Known::Ambiguous, status: None, behind_key: false };
+}
+
 /// What the attempts of an operation add up to. Kept for as long as the operation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
@@ -58,12 +63,17 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds an attempt.
-    pub(crate) fn record(&mut self, answer: Answer) {
+    /// Begins an attempt: unless it is told how it ended, it may have done anything.
+    pub(crate) fn open(&mut self) {
         if let Some(previous) = self.last {
             self.sent |= !previous.known.is_not_sent();
             self.may_have_acted |= may_have_acted(previous);
         }
+        self.last = Some(Answer::NONE_YET);
+    }
+
+    /// Ends the attempt that was begun last.
+    pub(crate) fn close(&mut self, answer: Answer) {
         self.last = Some(answer);
     }
 
@@ -73,6 +83,8 @@ impl History {
         let told = match last.known {
             Known::Replayed | Known::DoneBefore | Known::Rejected => true,
             Known::Mismatch => !self.may_have_acted || last.behind_key,
+            // What another place answers says nothing of the one that the key was meant for.
+            Known::Redirected => false,
             _ => match last.status {
                 Some(200..=299) => true,
                 Some(409) | None => false,
@@ -100,7 +112,7 @@ fn may_have_acted(answer: Answer) -> bool {
         | Known::RefusedByProtocol
         | Known::Mismatch
         | Known::Rejected => false,
-        Known::InProgress => true,
+        Known::InProgress | Known::Redirected => true,
         _ => !matches!(answer.status, Some(400..=408 | 410..=499)),
     }
 }
@@ -121,9 +133,16 @@ mod tests {
         Answer { known, status: Some(status), behind_key: false }
     }
 
+    fn followed(status: u16) -> Answer {
+        signalled(Known::Redirected, status)
+    }
+
     fn effect(answers: &[Answer]) -> Effect {
         let mut history = History::default();
-        answers.iter().for_each(|a| history.record(*a));
+        for answer in answers {
+            history.open();
+            history.close(*answer);
+        }
         history.effect()
     }
 
@@ -163,9 +182,25 @@ mod tests {
             ("500", &[answer(500)], Unknown),
             ("503", &[answer(503)], Unknown),
             ("a redirect", &[answer(307)], Unknown),
+            ("a redirect that was followed to a 2xx", &[followed(201)], Unknown),
+            ("a redirect that was followed to a 4xx", &[followed(404)], Unknown),
+            ("a 4xx after a redirect that was followed", &[followed(404), answer(400)], Unknown),
         ];
         for (rule, answers, expected) in table {
             assert_eq!(effect(answers), *expected, "{rule}");
+        }
+    }
+
+    // O-17.
+    #[test]
+    fn an_attempt_that_was_dropped_may_have_been_carried_out() {
+        let mut history = History::default();
+        history.open();
+        assert_eq!(history.effect(), Effect::Unknown);
+        for after in [known(Known::NotSent), answer(400)] {
+            history.open();
+            history.close(after);
+            assert_eq!(history.effect(), Effect::Unknown, "{after:?}");
         }
     }
 }

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[cfg(all(feature = "testkit", feature = "client"))]
+mod cases;
+#[cfg(all(feature = "testkit", feature = "client"))]
 mod testkit;
