@@ -73,6 +73,8 @@ impl History {
         let told = match last.known {
             Known::Replayed | Known::DoneBefore | Known::Rejected => true,
             Known::Mismatch => !self.may_have_acted || last.behind_key,
+            // Even a 200 from elsewhere may be a page for people to log in on.
+            Known::Redirected => false,
             _ => match last.status {
                 Some(200..=299) => true,
                 Some(409) | None => false,
@@ -100,7 +102,7 @@ fn may_have_acted(answer: Answer) -> bool {
         | Known::RefusedByProtocol
         | Known::Mismatch
         | Known::Rejected => false,
-        Known::InProgress => true,
+        Known::InProgress | Known::Redirected => true,
         _ => !matches!(answer.status, Some(400..=408 | 410..=499)),
     }
 }
@@ -132,6 +134,7 @@ mod tests {
         use Effect::{Answered, NotSent, Unknown};
         let lost = known(Known::Ambiguous);
         let refused = known(Known::NotSent);
+        let elsewhere = signalled(Known::Redirected, 404);
         let behind_key = Answer { behind_key: true, ..answer(400) };
         let table: &[(&str, &[Answer], Effect)] = &[
             ("nothing was tried", &[], NotSent),
@@ -163,6 +166,9 @@ mod tests {
             ("500", &[answer(500)], Unknown),
             ("503", &[answer(503)], Unknown),
             ("a redirect", &[answer(307)], Unknown),
+            ("a 2xx from elsewhere", &[signalled(Known::Redirected, 200)], Unknown),
+            ("a 4xx from elsewhere", &[signalled(Known::Redirected, 404)], Unknown),
+            ("a 4xx after one from elsewhere", &[elsewhere, answer(404)], Unknown),
         ];
         for (rule, answers, expected) in table {
             assert_eq!(effect(answers), *expected, "{rule}");
