@@ -3,4 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[cfg(all(feature = "testkit", feature = "client"))]
+mod harness;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod rows;
+#[cfg(all(feature = "testkit", feature = "client"))]
 mod testkit;
