@@ -300,6 +300,12 @@ impl StdError for Error {
 
 impl From<Error> for reqwest_middleware::Error {
     fn from(error: Error) -> reqwest_middleware::Error {
-        reqwest_middleware::Error::middleware(error)
+        reqwest_middleware::Error::middleware(InStack(error))
     }
 }
+
+/// Ours on its way up through a stack. A middleware outside may wrap it in an error whose `source()`
+/// skips what it wraps; so ours is a source here, where [`Error::find`] still comes by.
+#[derive(Debug, ThisError)]
+#[error("{0}")]
+struct InStack(#[source] Error);
