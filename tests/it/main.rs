@@ -7,4 +7,6 @@ mod harness;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod rows;
 #[cfg(all(feature = "testkit", feature = "client"))]
+mod stacks;
+#[cfg(all(feature = "testkit", feature = "client"))]
 mod testkit;
