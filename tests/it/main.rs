@@ -4,6 +4,7 @@
 
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod harness;
+mod layering;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod rows;
 #[cfg(all(feature = "testkit", feature = "client"))]
