@@ -96,14 +96,11 @@ impl Cause {
             reqwest_middleware::Error::Middleware(error) => error,
         };
         let text = wrapped.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        if text.contains(url.as_str()) || url.query().is_some_and(|query| text.contains(query)) {
-            let shown = crate::redact::Shown(url).to_string();
-            let text = text.replace(url.as_str(), &shown);
-            let text = match url.query() {
-                Some(query) => text.replace(query, "…"),
-                None => text,
-            };
-            return Cause::Text(Flattened(text));
+        let hidden = crate::redact::without_secrets(&text, url);
+        // The alternate form is the derived one, which shows the fields that the text leaves out.
+        let debug = format!("{wrapped:#?}");
+        if hidden != text || crate::redact::without_secrets(&debug, url) != debug {
+            return Cause::Text(Flattened(hidden));
         }
         Cause::Stack(reqwest_middleware::Error::Middleware(wrapped))
     }
