@@ -6,6 +6,8 @@
 mod harness;
 mod layering;
 #[cfg(all(feature = "testkit", feature = "client"))]
+mod redaction;
+#[cfg(all(feature = "testkit", feature = "client"))]
 mod rows;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod stacks;
