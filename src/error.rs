@@ -27,6 +27,7 @@ use http::StatusCode;
 use thiserror::Error as ThisError;
 
 use crate::key::IdempotencyKey;
+use crate::operation::OperationState;
 use crate::refusal::Refusal;
 use crate::report::Report;
 use crate::retry::{Effect, Exhausted, Known};
@@ -125,6 +126,13 @@ impl Error {
         Error::new(Kind::Refused(refusal.into()), Report::new(None), None)
     }
 
+    /// The same, when earlier calls of the operation have sent it: what became of them still holds.
+    pub(crate) fn refused_again(refusal: Refusal, state: &OperationState) -> Error {
+        let mut report = Report::new(state.key.clone());
+        report.effect = state.history.effect();
+        Error::new(Kind::Refused(refusal), report, None)
+    }
+
     /// Finds ours in the error of a middleware stack.
     #[must_use]
     pub fn find(error: &reqwest_middleware::Error) -> Option<&Error> {
@@ -161,7 +169,7 @@ impl Error {
         self.0.report.exhausted()
     }
 
-    /// Whether the input was refused before anything was sent: an unusable URL, header, key or
+    /// Whether the input was refused, and this call sent nothing: an unusable URL, header, key or
     /// body. Sending the same again fails the same.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -236,7 +244,7 @@ impl Error {
     /// What it leaves open, and what to do.
     fn advice(&self) -> &'static str {
         match (self.effect(), self.is_refused()) {
-            (_, true) => "nothing was sent",
+            (Effect::NotSent, true) => "nothing was sent",
             (Effect::NotSent, _) => "nothing was sent: it is safe to start again",
             (Effect::Answered, _) => "the server had answered",
             (Effect::Unknown, _) if self.exhausted() == Some(Exhausted::Window) => {

@@ -123,7 +123,7 @@ impl Client {
     /// As [`Client::post_once`]; and when its body is a stream that was sent before.
     pub async fn send(&self, operation: &mut Operation) -> Result<Response, Error> {
         let Some(request) = operation.request.take() else {
-            return Err(Error::refused(Refusal::BodyGone));
+            return Err(Error::refused_again(Refusal::BodyGone, &operation.state));
         };
         let transport = match &self.http {
             Http::Plain(client) => Transport::Client(client),
