@@ -243,7 +243,7 @@ async fn attempt_that_runs_out_of_time_is_ambiguous_and_retried() {
         (Fault::drip(Duration::from_millis(50)), Some(201)),
     ] {
         let server = scripted(fault.clone()).await;
-        let policy = at_once(2).to_builder().attempt_timeout(Duration::from_millis(150));
+        let policy = at_once(2).to_builder().attempt_timeout(Duration::from_millis(300));
         let client = builder().policy(policy.build().unwrap()).build().unwrap();
         let sent = post(&client, server.url("/v1/charges")).await;
         assert_eq!(known(&sent), [Known::Ambiguous, Known::Replayed], "{fault}");
@@ -259,7 +259,7 @@ async fn attempt_that_runs_out_of_time_is_ambiguous_and_retried() {
 #[tokio::test]
 async fn timeout_of_the_http_client_after_the_connect_is_ambiguous_too() {
     let server = scripted(Fault::hang(Duration::from_secs(5))).await;
-    let http = http().timeout(Duration::from_millis(150)).build().unwrap();
+    let http = http().timeout(Duration::from_millis(300)).build().unwrap();
     let client = Client::builder().http(http).clock(ManualClock::new()).build().unwrap();
     let sent = post(&client, server.url("/v1/charges")).await;
     assert_eq!(known(&sent), [Known::Ambiguous, Known::Replayed]);

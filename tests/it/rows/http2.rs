@@ -78,7 +78,7 @@ async fn statuses_and_timeouts_read_the_same() {
         .start()
         .await
         .unwrap();
-    let http = http().http2_prior_knowledge().timeout(Duration::from_millis(150)).build().unwrap();
+    let http = http().http2_prior_knowledge().timeout(Duration::from_millis(300)).build().unwrap();
     let client = Client::builder().http(http).clock(ManualClock::new()).build().unwrap();
     let sent = post(&client, server.url("/v1/charges")).await;
     assert_eq!(known(&sent), [Known::Unavailable, Known::Ambiguous, Known::Replayed]);
