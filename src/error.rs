@@ -27,6 +27,7 @@ use http::StatusCode;
 use thiserror::Error as ThisError;
 
 use crate::key::IdempotencyKey;
+use crate::operation::OperationState;
 use crate::refusal::Refusal;
 use crate::report::Report;
 use crate::retry::{Effect, Exhausted, Known};
@@ -96,14 +97,11 @@ impl Cause {
             reqwest_middleware::Error::Middleware(error) => error,
         };
         let text = wrapped.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        if text.contains(url.as_str()) || url.query().is_some_and(|query| text.contains(query)) {
-            let shown = crate::redact::Shown(url).to_string();
-            let text = text.replace(url.as_str(), &shown);
-            let text = match url.query() {
-                Some(query) => text.replace(query, "…"),
-                None => text,
-            };
-            return Cause::Text(Flattened(text));
+        let hidden = crate::redact::without_secrets(&text, url);
+        // The alternate form is the derived one, which shows the fields that the text leaves out.
+        let debug = format!("{wrapped:#?}");
+        if hidden != text || crate::redact::without_secrets(&debug, url) != debug {
+            return Cause::Text(Flattened(hidden));
         }
         Cause::Stack(reqwest_middleware::Error::Middleware(wrapped))
     }
@@ -126,6 +124,13 @@ impl Error {
     /// Input that cannot be sent: no key was used, nothing went out.
     pub(crate) fn refused(refusal: impl Into<Refusal>) -> Error {
         Error::new(Kind::Refused(refusal.into()), Report::new(None), None)
+    }
+
+    /// The same, when earlier calls of the operation have sent it: what became of them still holds.
+    pub(crate) fn refused_again(refusal: Refusal, state: &OperationState) -> Error {
+        let mut report = Report::new(state.key.clone());
+        report.effect = state.history.effect();
+        Error::new(Kind::Refused(refusal), report, None)
     }
 
     /// Finds ours in the error of a middleware stack.
@@ -164,7 +169,7 @@ impl Error {
         self.0.report.exhausted()
     }
 
-    /// Whether the input was refused before anything was sent: an unusable URL, header, key or
+    /// Whether the input was refused, and this call sent nothing: an unusable URL, header, key or
     /// body. Sending the same again fails the same.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -239,7 +244,7 @@ impl Error {
     /// What it leaves open, and what to do.
     fn advice(&self) -> &'static str {
         match (self.effect(), self.is_refused()) {
-            (_, true) => "nothing was sent",
+            (Effect::NotSent, true) => "nothing was sent",
             (Effect::NotSent, _) => "nothing was sent: it is safe to start again",
             (Effect::Answered, _) => "the server had answered",
             (Effect::Unknown, _) if self.exhausted() == Some(Exhausted::Window) => {
@@ -300,6 +305,12 @@ impl StdError for Error {
 
 impl From<Error> for reqwest_middleware::Error {
     fn from(error: Error) -> reqwest_middleware::Error {
-        reqwest_middleware::Error::middleware(error)
+        reqwest_middleware::Error::middleware(InStack(error))
     }
 }
+
+/// Ours on its way up through a stack. A middleware outside may wrap it in an error whose `source()`
+/// skips what it wraps; so ours is a source here, where [`Error::find`] still comes by.
+#[derive(Debug, ThisError)]
+#[error("{0}")]
+struct InStack(#[source] Error);

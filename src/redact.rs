@@ -17,6 +17,13 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// A text in which the URL is as it may be shown, and its query and fragment stand nowhere else.
+pub(crate) fn without_secrets(text: &str, url: &Url) -> String {
+    let text = text.replace(url.as_str(), &Shown(url).to_string());
+    let parts = [url.query(), url.fragment()].into_iter().flatten().filter(|part| !part.is_empty());
+    parts.fold(text, |text, part| text.replace(part, "…"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +33,19 @@ mod tests {
         let url =
             Url::parse("https://user:pass@api.test:8443/v1/charges?api_key=s3cret#frag").unwrap();
         assert_eq!(Shown(&url).to_string(), "https://api.test:8443/v1/charges");
+    }
+
+    #[test]
+    fn query_and_fragment_are_hidden_wherever_they_stand() {
+        for (url, text, expected) in [
+            ("http://a.test/x?k=1#f2", "at http://a.test/x?k=1#f2!", "at http://a.test/x!"),
+            ("http://a.test/x?k=1#f2", "at http://a.test/x?k=1!", "at http://a.test/x?…!"),
+            ("http://a.test/x?k=1#f2", "query k=1, fragment f2", "query …, fragment …"),
+            ("http://a.test/x?#", "at http://a.test/x?#!", "at http://a.test/x!"),
+            ("http://a.test/x?", "reset by peer", "reset by peer"),
+            ("http://a.test/x", "at http://a.test/x!", "at http://a.test/x!"),
+        ] {
+            assert_eq!(without_secrets(text, &Url::parse(url).unwrap()), expected, "{text}");
+        }
     }
 }

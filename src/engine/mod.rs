@@ -74,7 +74,8 @@ impl Engine {
         state: &mut OperationState,
         extensions: &mut Extensions,
     ) -> Result<Response, Error> {
-        let source = Source::new(request).ok_or_else(|| Error::refused(Refusal::BodyGone))?;
+        let source =
+            Source::new(request).ok_or_else(|| Error::refused_again(Refusal::BodyGone, state))?;
         let policy = options.policy.as_ref().unwrap_or(&self.policy);
         let contract = self.contract(options);
         let path = source.url().path();

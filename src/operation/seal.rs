@@ -1,11 +1,11 @@
 //! Giving a request its key, before anything is sent.
 
-use http::header::{CONTENT_LENGTH, Entry, HeaderName};
+use http::header::{CONTENT_LENGTH, Entry};
 use reqwest::{Body, Request, Url};
 
 use super::member::{self, Found};
 use crate::contract::{Carrier, Contract};
-use crate::key::IdempotencyKey;
+use crate::key::{IdempotencyKey, KeyFormat};
 use crate::refusal::Refusal;
 
 /// Refuses a URL that no request can or should go to.
@@ -46,8 +46,10 @@ pub(crate) fn carried_key(
     }
 }
 
-/// Puts the key where the contract wants it. A key that the request carries already stays as the
-/// caller wrote it.
+/// A key that the request carries stays as its caller wrote it, and is checked so.
+const AS_WRITTEN: KeyFormat = KeyFormat::Hyphenated;
+
+/// Puts the key where the contract wants it, unless the request carries it already.
 ///
 /// # Errors
 /// When the contract does not take the key, or the body cannot carry it.
@@ -56,33 +58,28 @@ pub(crate) fn place_key(
     contract: &Contract,
     key: &IdempotencyKey,
 ) -> Result<(), Refusal> {
-    contract.keys().check(key, contract.format())?;
+    let format = contract.format();
     match contract.carrier() {
-        Carrier::Header(name) => place_in_header(request, contract, name, key),
+        Carrier::Header(name) => match request.headers_mut().entry(name) {
+            Entry::Occupied(mut carried) => {
+                contract.keys().check(key, AS_WRITTEN)?;
+                carried.get_mut().set_sensitive(true);
+            }
+            Entry::Vacant(vacant) => {
+                contract.keys().check(key, format)?;
+                vacant.insert(key.to_header_value(format));
+            }
+        },
         Carrier::Member(name) => {
             let body = body_bytes(request)?;
-            if member::find(body, name)? == Found::Nothing {
-                let rendered = key.render(contract.format());
-                let spliced = member::splice(body, name, &rendered);
-                // Should the caller have declared a length, it is no longer true.
-                request.headers_mut().remove(CONTENT_LENGTH);
-                *request.body_mut() = Some(Body::from(spliced));
+            if member::find(body, name)? != Found::Nothing {
+                return Ok(contract.keys().check(key, AS_WRITTEN)?);
             }
-            Ok(())
-        }
-    }
-}
-
-fn place_in_header(
-    request: &mut Request,
-    contract: &Contract,
-    name: &HeaderName,
-    key: &IdempotencyKey,
-) -> Result<(), Refusal> {
-    match request.headers_mut().entry(name) {
-        Entry::Occupied(mut carried) => carried.get_mut().set_sensitive(true),
-        Entry::Vacant(vacant) => {
-            vacant.insert(key.to_header_value(contract.format()));
+            contract.keys().check(key, format)?;
+            let spliced = member::splice(body, name, &key.render(format));
+            // Should the caller have declared a length, it is no longer true.
+            request.headers_mut().remove(CONTENT_LENGTH);
+            *request.body_mut() = Some(Body::from(spliced));
         }
     }
     Ok(())

@@ -83,7 +83,7 @@ impl History {
         let told = match last.known {
             Known::Replayed | Known::DoneBefore | Known::Rejected => true,
             Known::Mismatch => !self.may_have_acted || last.behind_key,
-            // What another place answers says nothing of the one that the key was meant for.
+            // Even a 200 from elsewhere may be a page for people to log in on.
             Known::Redirected => false,
             _ => match last.status {
                 Some(200..=299) => true,
@@ -133,10 +133,6 @@ mod tests {
         Answer { known, status: Some(status), behind_key: false }
     }
 
-    fn followed(status: u16) -> Answer {
-        signalled(Known::Redirected, status)
-    }
-
     fn effect(answers: &[Answer]) -> Effect {
         let mut history = History::default();
         for answer in answers {
@@ -151,6 +147,7 @@ mod tests {
         use Effect::{Answered, NotSent, Unknown};
         let lost = known(Known::Ambiguous);
         let refused = known(Known::NotSent);
+        let elsewhere = signalled(Known::Redirected, 404);
         let behind_key = Answer { behind_key: true, ..answer(400) };
         let table: &[(&str, &[Answer], Effect)] = &[
             ("nothing was tried", &[], NotSent),
@@ -182,9 +179,9 @@ mod tests {
             ("500", &[answer(500)], Unknown),
             ("503", &[answer(503)], Unknown),
             ("a redirect", &[answer(307)], Unknown),
-            ("a redirect that was followed to a 2xx", &[followed(201)], Unknown),
-            ("a redirect that was followed to a 4xx", &[followed(404)], Unknown),
-            ("a 4xx after a redirect that was followed", &[followed(404), answer(400)], Unknown),
+            ("a 2xx from elsewhere", &[signalled(Known::Redirected, 200)], Unknown),
+            ("a 4xx from elsewhere", &[signalled(Known::Redirected, 404)], Unknown),
+            ("a 4xx after one from elsewhere", &[elsewhere, answer(404)], Unknown),
         ];
         for (rule, answers, expected) in table {
             assert_eq!(effect(answers), *expected, "{rule}");

@@ -6,6 +6,10 @@
 //! versions and ours ever part, a downcast misses silently and the failure is
 //! [`Known::Unclassified`], which is honest and never retried. One test per row over real sockets
 //! shows that they have not parted.
+//!
+//! A wrapper whose `source()` skips the error that it wraps, and whose type is not known here, hides
+//! that error but not its causes. What only the error itself could tell (a timeout of the HTTP
+//! client, a request that cannot be built) is then [`Known::Unclassified`] as well.
 
 use std::error::Error as StdError;
 use std::io;

@@ -3,6 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[cfg(all(feature = "testkit", feature = "client"))]
+mod bad_input;
+#[cfg(all(feature = "testkit", feature = "client"))]
 mod cases;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod harness;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod herd;
+mod layering;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod redaction;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod rows;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod stacks;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod testkit;
