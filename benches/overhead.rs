@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use post_once::key::{IdempotencyKey, KeyFormat};
 use post_once::{Client, Idempotency, RetryPolicy, reqwest_builder};
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
@@ -31,7 +32,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r
 
 const USAGE: &str = "usage: overhead [--rounds N]
        overhead --serve
-       overhead --variant bare|retry|middleware|client --count N --server ADDRESS";
+       overhead --variant bare|retry|keyed|middleware|client --count N --server ADDRESS";
 
 fn main() -> Result<(), Box<dyn Error>> {
     match Task::from_args()? {
@@ -94,24 +95,27 @@ impl Task {
 enum Variant {
     Bare,
     Retry,
+    Keyed,
     Middleware,
     Client,
 }
 
 impl Variant {
-    const ALL: [Variant; 4] = [Variant::Bare, Variant::Retry, Variant::Middleware, Variant::Client];
+    const ALL: [Variant; 5] =
+        [Variant::Bare, Variant::Retry, Variant::Keyed, Variant::Middleware, Variant::Client];
 
     fn name(self) -> &'static str {
         match self {
             Variant::Bare => "bare",
             Variant::Retry => "retry",
+            Variant::Keyed => "keyed",
             Variant::Middleware => "middleware",
             Variant::Client => "client",
         }
     }
 }
 
-/// The four ways to post the same body, each with connections of its own.
+/// The ways to post the same body, each client with connections of its own.
 struct Stacks {
     url: String,
     order: Value,
@@ -154,6 +158,11 @@ impl Stacks {
         let response = match variant {
             Variant::Bare => request(&self.bare)?.timeout(ATTEMPT_TIMEOUT).send().await?,
             Variant::Retry => request(&self.retry)?.timeout(ATTEMPT_TIMEOUT).send().await?,
+            Variant::Keyed => {
+                let key = IdempotencyKey::mint()?.to_header_value(KeyFormat::Hyphenated);
+                let request = request(&self.retry)?.header("idempotency-key", key);
+                request.timeout(ATTEMPT_TIMEOUT).send().await?
+            }
             Variant::Middleware => request(&self.middleware)?.send().await?,
             Variant::Client => self.client.post_once(&self.url, &self.order).await?,
         };
@@ -172,7 +181,7 @@ fn compare(rounds: usize) -> Result<(), Box<dyn Error>> {
         eprintln!("the server ended: {served:?}");
     });
     let stacks = Stacks::new(address.recv()?)?;
-    let mut rounds_taken: [Vec<Vec<Duration>>; 4] = Default::default();
+    let mut rounds_taken: [Vec<Vec<Duration>>; 5] = Default::default();
     single_threaded()?.block_on(async {
         for round in 0..WARM_UP_ROUNDS + rounds {
             for turn in 0..Variant::ALL.len() {
@@ -194,12 +203,15 @@ fn compare(rounds: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn print(rounds: &[Vec<Vec<Duration>>; 4]) {
+fn print(rounds: &[Vec<Vec<Duration>>; 5]) {
     let medians = |variant: Variant| {
         let rounds = rounds[variant as usize].iter();
         rounds.map(|round| quantile(micros(round), 0.5)).collect::<Vec<f64>>()
     };
-    println!("{:<12}{:>10}{:>10}{:>10}{:>10}", "", "p50 µs", "p99 µs", "÷ bare", "÷ retry");
+    println!(
+        "{:<12}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "", "p50 µs", "p99 µs", "÷ bare", "÷ retry", "÷ keyed"
+    );
     for variant in Variant::ALL {
         let all = micros(rounds[variant as usize].iter().flatten());
         let ratio_to = |other| {
@@ -207,12 +219,13 @@ fn print(rounds: &[Vec<Vec<Duration>>; 4]) {
             quantile(ours.iter().zip(theirs).map(|(a, b)| a / b).collect(), 0.5)
         };
         println!(
-            "{:<12}{:>10.2}{:>10.2}{:>10.3}{:>10.3}",
+            "{:<12}{:>10.2}{:>10.2}{:>10.3}{:>10.3}{:>10.3}",
             variant.name(),
             quantile(all.clone(), 0.5),
             quantile(all, 0.99),
             ratio_to(Variant::Bare),
             ratio_to(Variant::Retry),
+            ratio_to(Variant::Keyed),
         );
     }
 }
