@@ -82,6 +82,26 @@ async fn what_was_certainly_not_sent_is_said() {
     assert!(ran.stderr.contains("earlier command"), "{}", ran.stderr);
 }
 
+/// A listener whose queue is full answers no further connection.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_limit_on_connecting_leaves_it_certain() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    let limit = Duration::from_millis(200);
+    while let Ok(queued) = std::net::TcpStream::connect_timeout(&address, limit) {
+        queue.push(queued);
+    }
+    let flags = ["--max-attempts", "1", "--connect-timeout", "200ms", "--output", "json"];
+    let ran = run(send_to(&format!("http://{address}/"), &flags)).await;
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    let elapsed = ran.json()["attempts"][0]["elapsed_ms"].as_u64().unwrap();
+    assert!((200..2000).contains(&elapsed), "not the default of 3 s: {elapsed} ms");
+}
+
 #[tokio::test]
 async fn a_client_that_cannot_be_set_up_is_told() {
     let server = Server::start().await.unwrap();

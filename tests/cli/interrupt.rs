@@ -7,7 +7,7 @@ use post_once::testkit::{Fault, Server, refused_url};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
-use crate::{Ran, keys, send_to, server};
+use crate::{Ran, in_time, keys, send_to, server};
 
 /// Sends a signal to a child.
 pub(crate) fn signal(child: &Child, name: &str) {
@@ -35,7 +35,7 @@ async fn interrupted_on_the_way_it_names_the_key_and_how_to_go_on() {
         let child = send_to(&server.url("/v1/charges"), &flags).spawn().unwrap();
         charged(&server).await;
         signal(&child, name);
-        let ran = Ran::of(child.wait_with_output().await.unwrap());
+        let ran = Ran::of(in_time(child.wait_with_output()).await.unwrap());
         assert_eq!(ran.code, 130, "{}", ran.stderr);
         let key = &keys(&server, "idempotency-key")[0];
         assert!(ran.stderr.contains("the write may have happened"), "{}", ran.stderr);
@@ -64,12 +64,12 @@ async fn interrupted_in_a_wait_before_anything_was_sent_it_says_so() {
     let url = refused_url().unwrap();
     let mut child = crate::tool([&["send", &url], &flags[..]].concat()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().unwrap();
+    let line = in_time(lines.next_line()).await.unwrap().expect("it tells of its attempt");
     assert!(line.starts_with("attempt 1: connect, not_sent"), "{line}");
     signal(&child, "-INT");
-    let line = lines.next_line().await.unwrap().unwrap();
+    let line = in_time(lines.next_line()).await.unwrap().unwrap();
     assert_eq!(line, "error: interrupted; nothing was sent");
-    let ran = Ran::of(child.wait_with_output().await.unwrap());
+    let ran = Ran::of(in_time(child.wait_with_output()).await.unwrap());
     assert_eq!(ran.code, 130);
     let object = ran.json();
     assert_eq!(object["effect"], "not_sent");

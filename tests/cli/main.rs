@@ -14,6 +14,7 @@ mod shown;
 
 use std::ffi::OsStr;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use post_once::testkit::{Fault, Server};
 use tokio::io::AsyncWriteExt;
@@ -67,13 +68,19 @@ impl Ran {
 }
 
 async fn run(mut command: Command) -> Ran {
-    Ran::of(command.output().await.unwrap())
+    Ran::of(in_time(command.output()).await.unwrap())
+}
+
+/// What should have come to its end fails the test, and does not hang it.
+#[expect(clippy::disallowed_methods, reason = "a real process takes real time")]
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("it ends within a minute")
 }
 
 async fn run_with_stdin(mut command: Command, stdin: &[u8]) -> Ran {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(stdin).await.unwrap();
-    Ran::of(child.wait_with_output().await.unwrap())
+    Ran::of(in_time(child.wait_with_output()).await.unwrap())
 }
 
 /// `send` to the charges of this server.

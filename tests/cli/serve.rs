@@ -3,13 +3,13 @@
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
-use crate::{run, send_to, tool};
+use crate::{in_time, run, send_to, tool};
 
 /// The tool as a server, and its URL from the first line that it prints.
 async fn serve(flags: &[&str]) -> (Child, String) {
     let mut child = tool([&["serve"], flags].concat()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().unwrap();
+    let line = in_time(lines.next_line()).await.unwrap().unwrap();
     let url = line.strip_prefix("listening on ").expect("the line is as documented");
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
     (child, url.to_owned())
@@ -54,7 +54,7 @@ async fn it_ends_when_it_is_asked_to() {
     for (name, code) in [("-TERM", 0), ("-INT", 130)] {
         let (mut server, url) = serve(&[]).await;
         crate::interrupt::signal(&server, name);
-        assert_eq!(server.wait().await.unwrap().code(), Some(code), "{name}");
+        assert_eq!(in_time(server.wait()).await.unwrap().code(), Some(code), "{name}");
         let ran = run(send_to(&url, &["--max-attempts", "1"])).await;
         assert_eq!(ran.code, 7, "{name}: nobody listens any more");
     }

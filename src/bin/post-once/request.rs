@@ -165,10 +165,38 @@ fn header(number: usize, text: &str) -> Result<(HeaderName, HeaderValue), String
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::Parser;
 
     use super::*;
     use crate::args::{Cli, Command};
+
+    #[test]
+    fn every_limit_reaches_the_policy() {
+        let line = [
+            "post-once",
+            "send",
+            "http://a.test/",
+            "--max-attempts=2",
+            "--base-delay=3s",
+            "--max-delay=4s",
+            "--attempt-timeout=5s",
+            "--deadline=6s",
+            "--max-retry-after=7s",
+        ];
+        let Command::Send(args) = Cli::parse_from(line).command else { panic!("not send") };
+        let seconds = Duration::from_secs;
+        let expected = RetryPolicy::builder()
+            .max_attempts(2)
+            .base_delay(seconds(3))
+            .max_delay(seconds(4))
+            .attempt_timeout(seconds(5))
+            .deadline(seconds(6))
+            .max_retry_after(seconds(7))
+            .build();
+        assert_eq!(args.limits.policy(), expected);
+    }
 
     fn contract_of(flags: &[&str]) -> Result<Contract, String> {
         let line = [&["post-once", "send", "https://a.test/v2/checkout/orders"], flags].concat();
