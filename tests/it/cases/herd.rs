@@ -54,8 +54,7 @@ async fn told_at_once(
 ) -> (Vec<Duration>, Vec<(StatusCode, Option<Exhausted>)>) {
     let overloaded =
         Overloaded { later, seen: AtomicUsize::default(), all_there: Barrier::new(OPERATIONS) };
-    let stack =
-        reqwest_middleware::ClientBuilder::new(http().build().unwrap()).with(overloaded).build();
+    let stack = reqwest_middleware::ClientBuilder::new(http()).with(overloaded).build();
     let clock = ManualClock::new();
     let client = Client::builder()
         .stack(stack)
