@@ -82,7 +82,7 @@ async fn twice_told_to_wait() -> Server {
 async fn a_client_over_a_stack_signs_each_attempt() {
     let server = twice_told_to_wait().await;
     let clock = ManualClock::new();
-    let stack = ClientBuilder::new(http().build().unwrap()).with(Signing::by(&clock)).build();
+    let stack = ClientBuilder::new(http()).with(Signing::by(&clock)).build();
     let policy = policy().build().unwrap();
     let client = Client::builder().stack(stack).clock(clock).policy(policy).build().unwrap();
     let response = client.post_once(server.url("/v1/charges"), &charge()).await.unwrap();
@@ -97,10 +97,7 @@ async fn what_stands_inside_the_middleware_signs_each_attempt() {
     let clock = ManualClock::new();
     let policy = policy().build().unwrap();
     let idempotency = Idempotency::builder().clock(clock.clone()).policy(policy).build();
-    let stack = ClientBuilder::new(http().build().unwrap())
-        .with(idempotency)
-        .with(Signing::by(&clock))
-        .build();
+    let stack = ClientBuilder::new(http()).with(idempotency).with(Signing::by(&clock)).build();
     let request = stack.post(server.url("/v1/charges")).body(charge().to_string());
     assert_eq!(request.send().await.unwrap().status(), 201);
     assert_signed_anew(&server);

@@ -116,8 +116,7 @@ async fn the_limit_of_an_attempt_covers_the_whole_exchange() {
             .attempt_timeout(Duration::from_millis(300))
             .build()
             .unwrap();
-        let http = http().build().unwrap();
-        let client = Client::builder().http(http).policy(limits).build().unwrap();
+        let client = Client::builder().http(http()).policy(limits).build().unwrap();
         let response = client.post_once(server.url("/v1/charges"), &charge()).await.unwrap();
         assert_eq!(response.status(), 201);
         let first = report(&response).attempts().next().unwrap();

@@ -65,7 +65,7 @@ async fn a_call_that_is_dropped_in_a_wait_sends_nothing_more_and_is_continued() 
     let waiting = Arc::new(Notify::new());
     let told = Arc::clone(&waiting);
     let client = Client::builder()
-        .http(http().build().unwrap())
+        .http(http())
         .observer(Watch::at_wait(move || told.notify_one()))
         .build()
         .unwrap();
@@ -146,7 +146,7 @@ fn impatient(
 #[tokio::test]
 async fn a_middleware_outside_that_drops_the_call_and_repeats_it_keeps_the_key() {
     let server = Arc::new(scripted([Fault::hang(MINUTE)]).await);
-    let stack = impatient(&server, http().build().unwrap());
+    let stack = impatient(&server, http());
     let request = stack.post(server.url("/v1/charges")).body(charge().to_string());
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 201);

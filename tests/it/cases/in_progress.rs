@@ -51,8 +51,7 @@ async fn a_server_that_still_works_on_the_first_attempt_is_asked_again_later() {
     let clock = ManualClock::new();
     let in_step = InStep { clock: clock.clone(), server: Arc::clone(&server) };
     let two = policy().max_attempts(2).attempt_timeout(2 * SECOND).build().unwrap();
-    let http = http().build().unwrap();
-    let client = Client::builder().http(http).clock(in_step).policy(two).build().unwrap();
+    let client = Client::builder().http(http()).clock(in_step).policy(two).build().unwrap();
 
     let body = charge();
     let sent = client.post_once(server.url("/v1/charges"), &body);

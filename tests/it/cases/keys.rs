@@ -79,9 +79,7 @@ async fn every_cause_of_a_retry_keeps_the_key() {
 async fn no_two_operations_share_a_key() {
     let server = Server::start().await.unwrap();
     let client = client(&ManualClock::new(), policy()).build().unwrap();
-    let stack = reqwest_middleware::ClientBuilder::new(http().build().unwrap())
-        .with(Idempotency::new())
-        .build();
+    let stack = reqwest_middleware::ClientBuilder::new(http()).with(Idempotency::new()).build();
     for _ in 0..20 {
         client.post_once(server.url("/v1/charges"), &charge()).await.unwrap();
         client.patch_once(server.url("/v1/charges"), &charge()).await.unwrap();
@@ -118,9 +116,7 @@ async fn the_callers_key_is_the_only_one_on_every_attempt() {
             .clock(ManualClock::new())
             .policy(policy().build().unwrap())
             .build();
-        let stack = reqwest_middleware::ClientBuilder::new(http().build().unwrap())
-            .with(idempotency)
-            .build();
+        let stack = reqwest_middleware::ClientBuilder::new(http()).with(idempotency).build();
         let request = stack.post(server.url("/v1/charges")).header(name, "order-42");
         let response = request.body(charge().to_string()).send().await.unwrap();
         assert_eq!(response.status(), 201, "{name}");
@@ -135,9 +131,7 @@ async fn two_keys_are_refused_before_anything_is_sent() {
     let server = Server::start().await.unwrap();
     let client = client(&ManualClock::new(), policy()).build().unwrap();
     let once = || client.once(Method::POST, server.url("/v1/charges")).json(&charge());
-    let stack = reqwest_middleware::ClientBuilder::new(http().build().unwrap())
-        .with(Idempotency::new())
-        .build();
+    let stack = reqwest_middleware::ClientBuilder::new(http()).with(Idempotency::new()).build();
     let post = || stack.post(server.url("/v1/charges")).header("Idempotency-Key", "a");
     let other = || IdempotencyKey::parse("b").unwrap();
 

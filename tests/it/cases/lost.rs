@@ -90,7 +90,7 @@ mod http2 {
     use post_once::Client;
     use post_once::testkit::Server;
 
-    use super::super::support::http;
+    use super::super::support::http_builder;
     use super::*;
 
     async fn scripted(faults: [Fault; 2]) -> Server {
@@ -98,7 +98,7 @@ mod http2 {
     }
 
     fn two_attempts() -> Client {
-        let http = http().http2_prior_knowledge().build().unwrap();
+        let http = http_builder().http2_prior_knowledge().build().unwrap();
         client(&ManualClock::new(), policy().max_attempts(2)).http(http).build().unwrap()
     }
 
@@ -130,7 +130,7 @@ mod http2 {
     #[tokio::test]
     async fn a_refused_stream_is_sent_again() {
         let server = scripted([Fault::refuse_stream(), Fault::goaway()]).await;
-        let http = http().http2_prior_knowledge().build().unwrap();
+        let http = http_builder().http2_prior_knowledge().build().unwrap();
         let client = client(&ManualClock::new(), policy()).http(http).build().unwrap();
         let response = client.post_once(server.url("/v1/charges"), &charge()).await.unwrap();
         assert_eq!(response.status(), 201);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use post_once::observer::{Event, Observer};
@@ -25,9 +25,17 @@ pub(super) async fn scripted(faults: impl IntoIterator<Item = Fault>) -> Server 
     Server::builder().faults(faults).start().await.unwrap()
 }
 
-/// An HTTP client as ours, with a connection for each attempt, so that attempts can be told apart.
-pub(super) fn http() -> reqwest::ClientBuilder {
+/// For an HTTP client as ours, with a connection for each attempt, so that attempts can be told
+/// apart.
+pub(super) fn http_builder() -> reqwest::ClientBuilder {
     post_once::reqwest_builder().no_proxy().pool_max_idle_per_host(0)
+}
+
+/// An HTTP client as ours. One for all tests: it keeps no connection, and to build one means to
+/// read all certificates of the machine.
+pub(super) fn http() -> reqwest::Client {
+    static HTTP: LazyLock<reqwest::Client> = LazyLock::new(|| http_builder().build().unwrap());
+    HTTP.clone()
 }
 
 /// A policy without jitter: a wait is what the server asked for, or nothing.
@@ -37,8 +45,7 @@ pub(super) fn policy() -> RetryPolicyBuilder {
 
 /// A client that waits by this clock.
 pub(super) fn client(clock: &ManualClock, policy: RetryPolicyBuilder) -> post_once::ClientBuilder {
-    let http = http().build().unwrap();
-    Client::builder().http(http).clock(clock.clone()).policy(policy.build().unwrap())
+    Client::builder().http(http()).clock(clock.clone()).policy(policy.build().unwrap())
 }
 
 pub(super) fn report(response: &reqwest::Response) -> &Report {
@@ -126,7 +133,7 @@ impl Dns {
     }
 
     pub(super) fn http(&self) -> reqwest::Client {
-        http().dns_resolver(self.clone()).build().unwrap()
+        http_builder().dns_resolver(self.clone()).build().unwrap()
     }
 
     pub(super) fn look_ups(&self) -> usize {
