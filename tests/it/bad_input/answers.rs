@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use post_once::Effect;
+use post_once::clock::{Clock, SystemClock};
 use post_once::retry::{Exhausted, Known};
 use post_once::testkit::{Fault, ManualClock, Server};
-use post_once::{Client, Effect};
 
 use crate::harness::raw::RawServer;
-use crate::harness::{at_once, builder, client, http, known, post, report};
+use crate::harness::{at_once, builder, client, known, post, report};
 
 #[tokio::test]
 async fn answer_that_never_ends_is_bounded_by_the_attempt() {
@@ -160,15 +161,22 @@ async fn retry_after_beyond_what_is_allowed_stops_at_once() {
     }
 }
 
-/// An answer that is thrown away before a retry is read within bounds: one that never ends, or that
-/// is lost on its way, keeps nobody.
+/// An answer that is thrown away before a retry is read within bounds: 100 ms, were it never to end.
 #[tokio::test]
 async fn body_of_an_answer_that_is_retried_keeps_nobody() {
     let busy = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 100\r\n\r\nbusy";
     let fine = "HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}";
-    let server = RawServer::start([busy.into(), fine.into()]).await;
-    let client = Client::builder().http(http().build().unwrap()).policy(at_once(2));
-    let sent = post(&client.build().unwrap(), server.url()).await;
-    assert_eq!(known(&sent), [Known::Unavailable, Known::Final]);
-    assert_eq!(report(&sent).effect(), Effect::Answered);
+    let answers = [busy.into(), fine.into()];
+    for server in [RawServer::start(answers.clone()).await, RawServer::start_holding(answers).await]
+    {
+        let policy = at_once(2).to_builder().attempt_timeout(Duration::from_secs(600));
+        let client = builder().policy(policy.build().unwrap()).build().unwrap();
+        let started = SystemClock.monotonic();
+        let sent = post(&client, server.url()).await;
+        let took = SystemClock.monotonic() - started;
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        assert_eq!(known(&sent), [Known::Unavailable, Known::Final]);
+        assert_eq!(report(&sent).effect(), Effect::Answered);
+        assert_eq!(sent.unwrap().text().await.unwrap(), "{}");
+    }
 }

@@ -190,6 +190,17 @@ async fn member_that_is_no_key_or_a_second_one_is_refused() {
 }
 
 #[tokio::test]
+async fn member_that_the_server_would_refuse_is_refused_before_sending() {
+    let server = Server::start().await.unwrap();
+    let client = client(&ManualClock::new());
+    let long = "x".repeat(51);
+    let plaid = || post(&client, &server).contract(Contract::plaid());
+    refused(plaid().body(format!(r#"{{"idempotency_key":"{long}"}}"#)), "at most 50").await;
+    refused(plaid().key(key(&long)), "at most 50").await;
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
 async fn member_in_a_body_that_is_not_there_or_cannot_be_read_is_refused() {
     let server = Server::start().await.unwrap();
     let client = client(&ManualClock::new());

@@ -7,15 +7,30 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Answers each connection's first request with the next of its answers, then closes.
+/// Answers each connection's first request with the next of its answers, then closes, or holds the
+/// connection open for as long as it lives.
 pub(crate) struct RawServer {
     url: String,
     requests: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
+/// What follows an answer.
+enum End {
+    Close,
+    Hold,
+}
+
 impl RawServer {
     pub(crate) async fn start(answers: impl IntoIterator<Item = Vec<u8>>) -> RawServer {
+        RawServer::serve(answers, End::Close).await
+    }
+
+    pub(crate) async fn start_holding(answers: impl IntoIterator<Item = Vec<u8>>) -> RawServer {
+        RawServer::serve(answers, End::Hold).await
+    }
+
+    async fn serve(answers: impl IntoIterator<Item = Vec<u8>>, end: End) -> RawServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1/charges", listener.local_addr().unwrap());
         let requests = Arc::new(AtomicUsize::new(0));
@@ -23,6 +38,7 @@ impl RawServer {
         answers.reverse();
         let counter = Arc::clone(&requests);
         let task = tokio::spawn(async move {
+            let mut held = Vec::new();
             while let Some(answer) = answers.pop() {
                 let (mut socket, _) = listener.accept().await.unwrap();
                 let mut request = Vec::new();
@@ -31,8 +47,12 @@ impl RawServer {
                 }
                 counter.fetch_add(1, Ordering::Relaxed);
                 socket.write_all(&answer).await.unwrap();
-                socket.shutdown().await.unwrap();
+                match end {
+                    End::Close => socket.shutdown().await.unwrap(),
+                    End::Hold => held.push(socket),
+                }
             }
+            std::future::pending::<()>().await;
         });
         RawServer { url, requests, task }
     }

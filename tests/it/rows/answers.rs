@@ -6,9 +6,9 @@ use std::time::Duration;
 use post_once::contract::{Meaning, Rule};
 use post_once::retry::{Exhausted, Known};
 use post_once::testkit::{Fault, ManualClock, Server};
-use post_once::{Client, Contract, Effect};
+use post_once::{Client, Contract, Effect, RetryPolicy};
 
-use crate::harness::{client, client_under, keys, known, lines, post, report, settled};
+use crate::harness::{builder, client, client_under, keys, known, lines, post, report, settled};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -90,13 +90,18 @@ async fn stored_503_is_asked_for_again_once_and_then_final() {
 // O-10
 #[tokio::test]
 async fn marker_that_says_false_is_none() {
-    let denied = Fault::status(503).header("idempotent-replayed", "false");
-    let server = scripted([denied]).await;
-    let sent = post(&client(&ManualClock::new()), server.url("/v1/charges")).await;
-    assert_eq!(known(&sent), [Known::Unavailable, Known::Final]);
-    assert!(!report(&sent).is_replayed());
-    let expected = lines(&[&["fault 503", "answer 503"], &["effect ch_1", "answer 201"]]);
-    assert_eq!(settled(&server).await, expected);
+    for (name, value) in [
+        ("idempotent-replayed", "false"),
+        ("idempotency-replayed", "false"),
+        ("idempotency-status", "new"),
+    ] {
+        let server = scripted([Fault::status(503).header(name, value)]).await;
+        let sent = post(&client(&ManualClock::new()), server.url("/v1/charges")).await;
+        assert_eq!(known(&sent), [Known::Unavailable, Known::Final], "{name}: {value}");
+        assert!(!report(&sent).is_replayed());
+        let expected = lines(&[&["fault 503", "answer 503"], &["effect ch_1", "answer 201"]]);
+        assert_eq!(settled(&server).await, expected);
+    }
 }
 
 // O-09: not a failure; the waits do not count as attempts.
@@ -143,6 +148,17 @@ async fn in_progress_for_longer_than_its_budget_is_an_error_with_the_409() {
     assert!(waited <= 60 * SECOND && clock.waits().len() == 2, "{:?}", clock.waits());
     let busy: &[&str] = &["fault 409:ra=25", "answer 409"];
     assert_eq!(settled(&server).await, lines(&[busy, busy, busy]));
+}
+
+#[tokio::test]
+async fn in_progress_without_a_budget_is_an_error_at_once() {
+    let server = scripted([Fault::status(409).retry_after(0)]).await;
+    let policy = RetryPolicy::builder().in_progress_budget(Duration::ZERO).build().unwrap();
+    let client = builder().policy(policy).clock(ManualClock::new()).build().unwrap();
+    let error = post(&client, server.url("/v1/charges")).await.unwrap_err();
+    assert!(error.is_in_progress());
+    assert_eq!(error.exhausted(), Some(Exhausted::InProgress));
+    assert_eq!(settled(&server).await, lines(&[&["fault 409:ra=0", "answer 409"]]));
 }
 
 // O-09: a 409 without a signal may mean anything.

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
+use http::Extensions;
 use post_once::retry::Known;
 use post_once::testkit::{Fault, ManualClock, Server, refused_url};
 use post_once::{Client, Effect, RetryPolicy};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use reqwest::{Request, Response};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 
@@ -72,6 +75,43 @@ async fn what_a_wrapper_hides_altogether_stays_unrecognised_and_is_never_called_
     let sent = send(wrapping(0, http), &server.url("/v1/charges")).await;
     says(&sent, Known::Unclassified, "other", Effect::Unknown);
     assert_eq!(server.charges().len(), 1);
+}
+
+/// Passes errors of the HTTP client on as its own, and sends to a URL that it does not take if told.
+struct Relay {
+    scheme: &'static str,
+}
+
+#[async_trait]
+impl Middleware for Relay {
+    async fn handle(
+        &self,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<Response> {
+        request.url_mut().set_scheme(self.scheme).unwrap();
+        next.run(request, extensions).await.map_err(|error| match error {
+            Error::Reqwest(error) => Error::middleware(error),
+            error => error,
+        })
+    }
+}
+
+#[tokio::test]
+async fn error_that_a_middleware_passes_on_as_its_own_is_seen() {
+    let stack = |scheme, http: reqwest::ClientBuilder| {
+        ClientBuilder::new(http.build().unwrap()).with(Relay { scheme }).build()
+    };
+    let faults = [Fault::hang(Duration::from_secs(5))];
+    let server = Server::builder().faults(faults).start().await.unwrap();
+    let impatient = http().timeout(Duration::from_millis(100));
+    let sent = send(stack("http", impatient), &server.url("/v1/charges")).await;
+    says(&sent, Known::Ambiguous, "timeout", Effect::Unknown);
+
+    let sent = send(stack("ftp", http()), &server.url("/v1/charges")).await;
+    says(&sent, Known::NotSentPermanent, "request", Effect::NotSent);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
