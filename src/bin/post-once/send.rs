@@ -130,10 +130,7 @@ async fn sent(client: &Client, operation: &mut Operation) -> Ended {
             }
         }
         Err(error) => {
-            let exit = match error.is_refused() {
-                true => Exit::Refused,
-                false => Exit::without_answer(error.effect()),
-            };
+            let exit = Exit::without_answer(error.effect());
             Ended::failed(exit, Record::of(error.report()), with_causes(&error))
         }
     }
