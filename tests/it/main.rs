@@ -10,6 +10,8 @@ mod cases;
 mod harness;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod herd;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod independent;
 mod layering;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod redaction;
