@@ -64,7 +64,7 @@ async fn the_last_429_is_returned_as_it_came() {
     Mock::given(method("POST")).respond_with(busy).expect(5).mount(&server).await;
     let response = client().post_once(server.uri(), "x").await.unwrap();
     assert_eq!(
-        (response.status().as_u16(), &*response.headers()["x-plan"].to_str().unwrap()),
+        (response.status().as_u16(), response.headers()["x-plan"].to_str().unwrap()),
         (429, "free")
     );
     assert_eq!(response.text().await.unwrap(), "busy");
