@@ -83,6 +83,13 @@ impl Clock for SystemClock {
     }
 }
 
+/// Blocks this thread: for the threads of a store, which wait for the locks of other processes.
+#[cfg(all(feature = "client", feature = "sqlite"))]
+#[expect(clippy::disallowed_methods, reason = "this is the seam for the real time")]
+pub(crate) fn block(wait: Duration) {
+    std::thread::sleep(wait);
+}
+
 pin_project! {
     /// A wait in progress: a future that ends when the time has come. Dropping it ends it early.
     #[must_use = "a wait does nothing unless it is awaited"]

@@ -4,7 +4,8 @@
 //! A charge, an order or a provisioning call that times out leaves its sender blind: it may or may
 //! not have happened. Sending it again under a new key may do it twice; not sending it again may lose
 //! it. This crate sends each *operation* under one key, minted once outside the retry loop, and stops
-//! before the server forgets that key.
+//! before the server forgets that key. With a [`journal`] the operation is on disk before its first byte
+//! goes out, so that it is finished after a crash too: by the next process, or by another machine.
 //!
 #![cfg_attr(all(feature = "client", feature = "testkit"), doc = "```")]
 #![cfg_attr(not(all(feature = "client", feature = "testkit")), doc = "```ignore")]
@@ -34,6 +35,9 @@
 //! | call an API yourself | [`Client::post_once`], and [`Client::once`] for more than a body |
 //! | have a `reqwest-middleware` stack already | [`Idempotency`], and the [`middleware`] page |
 //! | must know the key before anything is sent | [`client::OperationBuilder::prepare`] |
+//! | must finish it whatever happens to the process | the [`journal`] page, and [`client::OperationBuilder::operation`] |
+//! | want a row and a call to commit together | [`client::OperationBuilder::draft`], the transactional outbox |
+//! | go on with what is pending | the [`resume`] page |
 //! | know which provider you call | the presets of [`Contract`], and [`contract::providers`] |
 //! | want other limits | [`RetryPolicy`] |
 //! | got an error | [`Error::effect`] first, then the [`error`] page |
@@ -53,14 +57,16 @@
 //!   is ever minted for an operation that may have been sent.
 //! - Every response has a [`Report`] and every error says its [`Effect`]: *answered*, *not sent* or
 //!   *unknown*. *Not sent* is said only when it is certain.
-//! - No credential reaches a log line, an error or a `Debug` output.
+//! - With a journal, what was begun is durable before it is sent: `kill -9` or a power cut loses none.
+//! - No credential reaches the journal, a log line, an error or a `Debug` output.
 //!
 //! # What is not
 //!
 //! - Exactly one effect, by ourselves. The *server* deduplicates. One that ignores the key runs a
 //!   retry twice.
-//! - An operation does not survive its process: a call that is dropped or killed was perhaps sent.
-//!   [`prepare`](client::OperationBuilder::prepare) it, and keep its key, where that matters.
+//! - That an operation without a journal survives its process: a call that is dropped or killed was
+//!   perhaps sent. Give the client a journal where that matters.
+//! - That a lease stops a paused process that is sending already. It sends under the same key.
 //! - In a client or a stack that this crate did not build, redirects and hidden retries below us are
 //!   seen only in part. Start from [`reqwest_builder`].
 //!
@@ -70,6 +76,8 @@
 //! - **`rustls`** *(default)*: TLS by rustls, and telling an untrusted certificate, which is final, from
 //!   a refused connection, which is not.
 //! - **`http2`**: HTTP/2, and telling a request that the peer never processed from one that it may have.
+//! - **`sqlite`**: the journal in a SQLite file, for the processes of one machine.
+//! - **`postgres`**: the journal in PostgreSQL, for a fleet. Asks for Rust 1.94.
 //! - **`testkit`**: a scripted server on real sockets that keeps the contract and fails on purpose, and a
 //!   clock that is moved by hand.
 //! - **`cli`**: the command-line tool.
@@ -88,6 +96,8 @@ pub mod contract;
 #[cfg(feature = "client")]
 pub mod error;
 #[cfg(feature = "client")]
+pub mod journal;
+#[cfg(feature = "client")]
 pub mod middleware;
 #[cfg(feature = "client")]
 pub mod observer;
@@ -95,6 +105,8 @@ pub mod observer;
 pub mod operation;
 #[cfg(feature = "client")]
 pub mod report;
+#[cfg(feature = "client")]
+pub mod resume;
 #[cfg(feature = "client")]
 pub mod retry;
 #[cfg(feature = "testkit")]
@@ -108,6 +120,9 @@ mod redact;
 mod refusal;
 #[cfg(feature = "client")]
 mod telemetry;
+
+#[cfg(all(feature = "client", any(feature = "sqlite", feature = "postgres")))]
+mod store;
 
 pub use key::IdempotencyKey;
 

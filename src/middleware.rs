@@ -40,10 +40,11 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, RequestBuilder};
 
 use crate::contract::Contract;
-use crate::engine::{Active, Engine, Transport, engine_settings};
+use crate::engine::{Active, Engine, JournalSettings, Transport, engine_settings};
 use crate::error::Error;
 use crate::key::IdempotencyKey;
 use crate::operation::{OperationState, Options, seal_request};
+use crate::refusal::Refusal;
 use crate::retry::RetryPolicy;
 
 /// The middleware: one key per operation, minted outside the loop.
@@ -85,8 +86,11 @@ impl Middleware for Idempotency {
         let options = options_in(extensions);
         let mut state = match extensions.get::<OperationState>() {
             Some(state) if state.is_of(&request) => state.clone(),
-            _ => OperationState::told_by(&request),
+            _ => self.engine.fingerprinted(OperationState::told_by(&request), &request),
         };
+        if self.engine.journaling.is_none() && options.needs_journal() {
+            return Err(Error::refused(Refusal::NoJournal).into());
+        }
         seal_request(&mut request, &options, self.engine.contract(&options), &mut state)
             .map_err(Error::refused)?;
         let transport = Transport::Next(next);
@@ -100,11 +104,17 @@ fn options_in(extensions: &Extensions) -> Options {
     if extensions.is_empty() {
         return Options::default();
     }
+    let JournalOptions { name, scope, context, keep_trying } =
+        extensions.get().cloned().unwrap_or_default();
     Options {
         key: extensions.get().cloned(),
         policy: extensions.get().cloned(),
         contract: extensions.get().cloned(),
         deadline: extensions.get().map(|Deadline(limit)| *limit),
+        name,
+        scope,
+        context,
+        keep_trying,
     }
 }
 
@@ -113,6 +123,7 @@ fn options_in(extensions: &Extensions) -> Options {
 #[must_use = "a middleware does nothing until it is built and put into a stack"]
 pub struct IdempotencyBuilder {
     engine: Engine,
+    journaling: JournalSettings,
 }
 
 impl IdempotencyBuilder {
@@ -122,7 +133,7 @@ impl IdempotencyBuilder {
     /// they were built.
     #[must_use]
     pub fn build(self) -> Idempotency {
-        Idempotency { engine: Arc::new(self.engine) }
+        Idempotency { engine: Arc::new(self.journaling.complete(self.engine)) }
     }
 }
 
@@ -130,10 +141,46 @@ impl IdempotencyBuilder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(pub Duration);
 
+/// What the journal is told of one operation; put into a request's extensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct JournalOptions {
+    name: Option<String>,
+    scope: Option<String>,
+    context: Option<String>,
+    keep_trying: bool,
+}
+
+impl JournalOptions {
+    /// The operation's name, unique in its scope.
+    pub fn operation(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The account that the operation belongs to.
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scope = Some(scope.into());
+        self
+    }
+
+    /// The caller's own JSON, as text, handed back with the outcome.
+    pub fn context(mut self, json: impl Into<String>) -> Self {
+        self.context = Some(json.into());
+        self
+    }
+
+    /// The resumer goes on when the call ends without an answer that closes the operation.
+    pub fn keep_trying(mut self) -> Self {
+        self.keep_trying = true;
+        self
+    }
+}
+
 /// Sets the options of one operation on a `reqwest-middleware` request.
 ///
 /// Each is also an extension of its own type ([`IdempotencyKey`], [`RetryPolicy`], [`Contract`],
-/// [`Deadline`]), for code that builds its requests otherwise.
+/// [`Deadline`], [`JournalOptions`]), for code that builds its requests otherwise.
 ///
 /// ```
 /// use post_once::{IdempotencyKey, middleware::RequestBuilderExt};
@@ -162,6 +209,10 @@ pub trait RequestBuilderExt: Sized + sealed::Sealed {
     /// The limit of the whole call, waits included, instead of the policy's. Above zero.
     #[must_use]
     fn deadline(self, limit: Duration) -> Self;
+
+    /// What the journal is told: the operation's name, scope, context.
+    #[must_use]
+    fn journal(self, options: JournalOptions) -> Self;
 }
 
 impl RequestBuilderExt for RequestBuilder {
@@ -179,6 +230,10 @@ impl RequestBuilderExt for RequestBuilder {
 
     fn deadline(self, limit: Duration) -> Self {
         self.with_extension(Deadline(limit))
+    }
+
+    fn journal(self, options: JournalOptions) -> Self {
+        self.with_extension(options)
     }
 }
 

@@ -29,6 +29,16 @@ pub(crate) enum Refusal {
         "the body is a stream that was sent already; build the operation again with the same key"
     )]
     BodyGone,
+    #[error("a named, scoped or kept operation needs a journal; give the client one")]
+    NoJournal,
+    #[error(
+        "no origin is allowed to be sent to; name those that the journal's operations may go to"
+    )]
+    NoOrigin,
+    #[error("an operation without a key is not written down; use POST, PATCH, or give it a key")]
+    NoKey,
+    #[error("the body is above the journal's limit; raise the limit, or send it without a journal")]
+    BodyTooLarge,
     #[error("the request could not be built")]
     Request(#[source] reqwest::Error),
     #[error("the HTTP client could not be built")]

@@ -32,6 +32,8 @@ use crate::retry::{Effect, Exhausted, Known};
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) operation: Option<Box<str>>,
+    pub(crate) source: Source,
     pub(crate) effect: Effect,
     /// The first attempt stands here and not in the list, so that a fault-free operation needs no
     /// list.
@@ -53,6 +55,8 @@ impl Report {
     pub(crate) fn new(key: Option<IdempotencyKey>) -> Report {
         Report {
             key,
+            operation: None,
+            source: Source::Network,
             effect: Effect::NotSent,
             first: None,
             further: Vec::new(),
@@ -74,6 +78,18 @@ impl Report {
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
         self.key.as_ref()
+    }
+
+    /// The operation's name in the journal, if it has one.
+    #[must_use]
+    pub fn operation(&self) -> Option<&str> {
+        self.operation.as_deref()
+    }
+
+    /// Where the answer is from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// What is known of the write, over all attempts.
@@ -117,6 +133,27 @@ impl Report {
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.buffered
+    }
+}
+
+/// Where an answer is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The server gave it in this call.
+    Network,
+    /// The server gave it in an earlier call, and the journal had kept it: nothing was sent.
+    Journal,
+}
+
+impl Source {
+    /// The stable name, in snake case.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Source::Network => "network",
+            Source::Journal => "journal",
+        }
     }
 }
 

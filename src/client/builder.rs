@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::{Client, Http};
-use crate::engine::{Engine, engine_settings};
+use crate::engine::{Engine, JournalSettings, engine_settings};
 use crate::error::Error;
 use crate::refusal::Refusal;
 
@@ -32,6 +32,7 @@ pub fn reqwest_builder() -> reqwest::ClientBuilder {
 #[must_use = "a client does nothing until it is built"]
 pub struct ClientBuilder {
     engine: Engine,
+    journaling: JournalSettings,
     http: Option<Http>,
     connect_timeout: Option<Duration>,
 }
@@ -57,6 +58,13 @@ impl ClientBuilder {
         self
     }
 
+    /// An origin that [`Client::resume`] may send to, as a URL; its path does not matter. There is no
+    /// default: a row that points elsewhere is parked, not sent with live credentials.
+    pub fn resume_origin(mut self, url: &reqwest::Url) -> Self {
+        self.journaling.origins.push(url.origin().ascii_serialization());
+        self
+    }
+
     /// Builds the client.
     ///
     /// # Errors
@@ -70,7 +78,7 @@ impl ClientBuilder {
                 Http::Plain(client.map_err(|error| Error::refused(Refusal::Client(error)))?)
             }
         };
-        Ok(Client { engine: Arc::new(self.engine), http })
+        Ok(Client { engine: Arc::new(self.journaling.complete(self.engine)), http })
     }
 }
 

@@ -122,12 +122,20 @@ impl Client {
     /// # Errors
     /// As [`Client::post_once`]; and when its body is a stream that was sent before.
     pub async fn send(&self, operation: &mut Operation) -> Result<Response, Error> {
-        let transport = match &self.http {
+        let Operation { request, options, state, extensions } = operation;
+        self.engine.run(self.transport(), request, options, state, extensions).await
+    }
+
+    /// What this client sends through.
+    pub(crate) fn transport(&self) -> Transport<'_> {
+        match &self.http {
             Http::Plain(client) => Transport::Client(client),
             Http::Stack(stack) => Transport::Stack(stack),
-        };
-        let Operation { request, options, state, extensions } = operation;
-        self.engine.run(transport, request, options, state, extensions).await
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// A request of this client, with what the stack's initialisers set.

@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::Client;
 use crate::contract::Contract;
 use crate::error::Error;
+use crate::journal::Draft;
 use crate::key::IdempotencyKey;
-use crate::operation::{Operation, Options};
+use crate::operation::{Operation, OperationState, Options};
 use crate::refusal::Refusal;
 use crate::retry::RetryPolicy;
 
@@ -114,15 +115,76 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
+    /// The operation's name in the journal, unique in its scope: an order's number, a job's id. Called
+    /// again, here or in any other process, it is the same operation: its stored answer is returned, or it
+    /// is taken over under the same key.
+    pub fn operation(mut self, name: impl Into<String>) -> Self {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// The account that the operation belongs to: names count per scope, and the resumer sends it with
+    /// the client of its scope.
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.options.scope = Some(scope.into());
+        self
+    }
+
+    /// The caller's own JSON, kept with the operation and handed back with its outcome.
+    pub fn context<C: Serialize + ?Sized>(mut self, context: &C) -> Self {
+        match serde_json::to_string(context) {
+            Ok(context) => self.options.context = Some(context),
+            Err(error) => self.request = Err(Refusal::Json(error)),
+        }
+        self
+    }
+
+    /// When the call ends without an answer that closes the operation, the resumer goes on until the
+    /// window ends.
+    pub fn keep_trying(mut self) -> Self {
+        self.options.keep_trying = true;
+        self
+    }
+
     /// Gives the operation its key, and sends nothing: so that the key can go into the caller's own
     /// records first. [`Client::send`] sends it.
     ///
     /// # Errors
     /// When it cannot be sent as it is: an unusable URL, header, key or body.
     pub fn prepare(self) -> Result<Operation, Error> {
-        let contract = self.client.engine.contract(&self.options).clone();
+        let engine = &self.client.engine;
+        let contract = engine.contract(&self.options).clone();
+        if engine.journaling.is_none() && self.options.needs_journal() {
+            return Err(Error::refused(Refusal::NoJournal));
+        }
         let (request, extensions) = self.request.map_err(Error::refused)?;
-        Operation::seal(request, self.options, extensions, &contract).map_err(Error::refused)
+        let state = engine.fingerprinted(OperationState::default(), &request);
+        Operation::seal(request, self.options, extensions, &contract, state).map_err(Error::refused)
+    }
+
+    /// Gives the operation its key, and makes it ready to be written into a journal in the caller's own
+    /// transaction, for the resumer to send: the transactional outbox.
+    ///
+    /// # Errors
+    /// As [`prepare`](OperationBuilder::prepare); and when the client has no journal, the body is a
+    /// stream, or the method needs no key.
+    pub fn draft(mut self) -> Result<Draft, Error> {
+        self.options.keep_trying = true;
+        let client = self.client;
+        let operation = self.prepare()?;
+        client.engine.draft(&operation).map_err(Error::refused)
+    }
+
+    /// Writes the operation into the client's journal, and sends nothing: the resumer does. Returns its
+    /// key; of an operation whose name is there already, the key that it has.
+    ///
+    /// # Errors
+    /// As [`draft`](OperationBuilder::draft); when the name stands for another request; and when the
+    /// journal fails.
+    pub async fn enqueue(self) -> Result<IdempotencyKey, Error> {
+        let client = self.client;
+        let draft = self.draft()?;
+        client.engine.enqueue(&draft).await
     }
 
     /// Sends the operation, over as many attempts as the policy allows.

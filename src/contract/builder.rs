@@ -166,6 +166,22 @@ impl ContractBuilder {
         self
     }
 
+    /// Statuses, 400 to 499, that reject an operation for good, so that a journal closes it: beyond 400,
+    /// 402, 404, 410, 413, 415 and 422, which do so everywhere.
+    pub fn closed_by(mut self, statuses: impl IntoIterator<Item = u16>) -> Self {
+        self.terms.closed_by = statuses.into_iter().collect();
+        self
+    }
+
+    /// A request header that belongs to the operation, such as the account it is for: a journal stores
+    /// its value. Of a header that is not known to be harmless only the name is stored.
+    pub fn operation_header(mut self, name: &str) -> Self {
+        if let Some(name) = self.response_header(name) {
+            self.terms.operation_headers.push(name);
+        }
+        self
+    }
+
     /// The response header that names the request in the server's logs. Default: `X-Request-Id`,
     /// then `Request-Id`.
     pub fn request_id_header(mut self, name: &str) -> Self {

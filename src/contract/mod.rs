@@ -99,6 +99,8 @@ struct Terms {
     advertised_window: Option<HeaderName>,
     rejects_behind_key: Vec<u16>,
     request_id_headers: Vec<HeaderName>,
+    closed_by: Vec<u16>,
+    operation_headers: Vec<HeaderName>,
 }
 
 /// Where the key goes.
@@ -180,6 +182,17 @@ impl Contract {
     pub(crate) fn advertised_window(&self, headers: &HeaderMap) -> Option<Duration> {
         let values = headers.get_all(self.0.advertised_window.as_ref()?);
         values.iter().filter_map(|value| lifetime::parse(value.to_str().ok()?)).min()
+    }
+
+    /// Whether a rejection by this status is for good, beyond those that are so everywhere.
+    pub(crate) fn closed_by(&self, status: StatusCode) -> bool {
+        self.0.closed_by.contains(&status.as_u16())
+    }
+
+    /// Whether this request header belongs to the operation: the key's, or one that the contract lists.
+    pub(crate) fn is_of_operation(&self, name: &HeaderName) -> bool {
+        let carries_key = matches!(&self.0.carrier, Carrier::Header(carrier) if carrier == name);
+        carries_key || self.0.operation_headers.contains(name)
     }
 
     /// The name of the request in the server's logs.

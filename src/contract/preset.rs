@@ -53,6 +53,8 @@ impl Terms {
             advertised_window: Some(HeaderName::from_static("idempotency-key-lifetime")),
             rejects_behind_key: Vec::new(),
             request_id_headers: ["x-request-id", "request-id"].map(HeaderName::from_static).into(),
+            closed_by: Vec::new(),
+            operation_headers: Vec::new(),
         }
     }
 }
@@ -97,6 +99,8 @@ presets! {
         .rule(STRIPE_IN_PROGRESS)
         .retry_hint("stripe-should-retry")
         .rejects_behind_key([402])
+        .operation_header("stripe-account")
+        .operation_header("stripe-version")
         .request_id_header("request-id");
 
     /// Stripe, API v2: 30 days, and DELETE takes a key too.
@@ -110,6 +114,9 @@ presets! {
         .rule(STRIPE_MISMATCH)
         .rule(STRIPE_IN_PROGRESS)
         .retry_hint("stripe-should-retry")
+        .operation_header("stripe-account")
+        .operation_header("stripe-context")
+        .operation_header("stripe-version")
         .request_id_header("request-id");
 
     /// PayPal: `PayPal-Request-Id`, 1 to 108 characters. The window is that of the path: 6 hours

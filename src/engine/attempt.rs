@@ -14,7 +14,7 @@ use super::{Active, Run};
 use crate::clock::Clock;
 use crate::contract::{Contract, Reading};
 use crate::error::Cause;
-use crate::retry::window::Moment;
+use crate::retry::window::{FirstSend, Moment};
 use crate::retry::{Delay, Exhausted, Failure, Known};
 use crate::telemetry;
 
@@ -47,7 +47,7 @@ pub(super) enum Answer {
 /// When an attempt began, and the first send as it stood before.
 pub(super) struct Opened {
     pub(super) at: Moment,
-    pub(super) first: Option<Moment>,
+    pub(super) first: Option<FirstSend>,
 }
 
 /// What the head of an answer said. Known also when the body is lost afterwards.
@@ -138,7 +138,7 @@ impl Run<'_> {
     fn next_request(&mut self, now: SystemTime) -> Request {
         let mut request = self.source.next();
         if let Some(name) = self.contract.first_sent_header() {
-            let first = self.state.first_send.map_or(now, |first| first.wall);
+            let first = self.state.first_send.map_or(now, |first| first.at());
             request.headers_mut().insert(name, http_date(first));
         }
         request

@@ -1,10 +1,11 @@
 //! Reading an answer inside its attempt, and giving it back as if nobody had.
 
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 use reqwest::{Body, Response, ResponseBuilderExt, Url};
 
@@ -64,8 +65,12 @@ impl Read {
 
     /// The answer as an ordinary response: what was read stands in front of the rest.
     pub(super) fn into_response(self) -> Response {
+        self.rebuilt(None)
+    }
+
+    fn rebuilt(self, at_end: Option<AtEnd>) -> Response {
         let Read { mut response, bytes, complete } = self;
-        if !complete && bytes.is_empty() {
+        if !complete && bytes.is_empty() && at_end.is_none() {
             return response;
         }
         let mut rebuilt = http::Response::builder();
@@ -81,9 +86,22 @@ impl Read {
             if complete {
                 Body::from(bytes)
             } else {
-                Body::wrap(Prefixed { read: bytes, rest: Body::from(response) })
+                let at_end = at_end.map(Mutex::new);
+                Body::wrap(Prefixed { read: bytes, rest: Body::from(response), at_end })
             }
         }))
+    }
+
+    /// The same, with something to be done when the caller has read the body to a clean end. Dropped
+    /// before, it is not done.
+    pub(super) fn into_response_ending(self, at_end: impl FnOnce() + Send + 'static) -> Response {
+        let at_end: AtEnd = Box::new(at_end);
+        self.rebuilt(Some(at_end))
+    }
+
+    /// The answer's status.
+    pub(super) fn status(&self) -> StatusCode {
+        self.response.status()
     }
 
     /// The answer with its body as bytes; whatever was not read is left out.
@@ -92,10 +110,15 @@ impl Read {
     }
 }
 
+/// What to do at the clean end of a body.
+type AtEnd = Box<dyn FnOnce() + Send>;
+
 /// A body whose beginning was read already.
 struct Prefixed {
     read: Bytes,
     rest: Body,
+    /// Behind a lock only because a body must be `Sync`.
+    at_end: Option<Mutex<AtEnd>>,
 }
 
 impl http_body::Body for Prefixed {
@@ -106,11 +129,16 @@ impl http_body::Body for Prefixed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
-        if self.read.is_empty() {
-            Pin::new(&mut self.rest).poll_frame(cx)
-        } else {
-            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.read)))))
+        if !self.read.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.read)))));
         }
+        let polled = Pin::new(&mut self.rest).poll_frame(cx);
+        let ended = matches!(polled, Poll::Ready(None))
+            || matches!(polled, Poll::Ready(Some(Ok(_)))) && self.rest.is_end_stream();
+        if ended && let Some(at_end) = self.at_end.take() {
+            at_end.into_inner().unwrap_or_else(PoisonError::into_inner)();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -40,8 +40,8 @@ impl Operation {
         options: Options,
         extensions: Extensions,
         contract: &Contract,
+        mut state: OperationState,
     ) -> Result<Operation, Refusal> {
-        let mut state = OperationState::default();
         seal_request(&mut request, &options, contract, &mut state)?;
         Ok(Operation { request: Some(request), options, state, extensions })
     }
@@ -72,6 +72,20 @@ pub(crate) struct Options {
     pub(crate) policy: Option<RetryPolicy>,
     pub(crate) contract: Option<Contract>,
     pub(crate) deadline: Option<Duration>,
+    /// The operation's name in the journal.
+    pub(crate) name: Option<String>,
+    pub(crate) scope: Option<String>,
+    /// The caller's JSON, as text.
+    pub(crate) context: Option<String>,
+    /// The resumer goes on after the caller was told that it did not end.
+    pub(crate) keep_trying: bool,
+}
+
+impl Options {
+    /// Whether something was asked for that only a journal can do.
+    pub(crate) fn needs_journal(&self) -> bool {
+        self.name.is_some() || self.scope.is_some() || self.context.is_some() || self.keep_trying
+    }
 }
 
 /// Gives the request the key of its operation, and the operation its key.
@@ -93,6 +107,7 @@ pub(crate) fn seal_request(
     if given.is_some() && state.key.is_some() && given != state.key {
         *state = state.renewed();
     }
+    state.key_is_given |= given.is_some();
     let key = match given.or_else(|| state.key.take()) {
         Some(key) => key,
         None if contract.wants_key(request.method()) => IdempotencyKey::mint()?,

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
 use reqwest::Request;
 
+use crate::fingerprint::Fingerprint;
+use crate::journal::{RowId, Token};
 use crate::key::IdempotencyKey;
 use crate::retry::History;
-use crate::retry::window::Moment;
+use crate::retry::window::{FirstSend, Window};
 
 /// What an operation is: its key, when it was first sent, and what came of it.
 ///
@@ -15,13 +18,21 @@ use crate::retry::window::Moment;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperationState {
     pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) first_send: Option<Moment>,
+    pub(crate) first_send: Option<FirstSend>,
     pub(crate) attempts: u32,
     pub(crate) history: History,
     /// The server's own word on its window, if it shortened ours.
     pub(crate) advertised: Option<Duration>,
+    /// The window that was resolved when the operation was written down.
+    pub(crate) resolved: Option<Window>,
+    /// The row in the journal, and its token when we left it.
+    pub(crate) row: Option<(RowId, Token)>,
+    /// Whether the key is the caller's.
+    pub(crate) key_is_given: bool,
     /// Of the request, where a caller may come back with another one.
     identity: u64,
+    /// Of the request as the caller gave it; only for the journal.
+    fingerprint: Option<Fingerprint>,
 }
 
 impl OperationState {
@@ -40,9 +51,25 @@ impl OperationState {
         OperationState { identity: identity(request), ..OperationState::default() }
     }
 
+    /// Takes the fingerprint of a request that has no key yet, for the journal.
+    #[must_use]
+    pub(crate) fn with_fingerprint(mut self, request: &Request) -> OperationState {
+        let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+        let (method, url) = (request.method(), request.url().as_str());
+        self.fingerprint = Some(Fingerprint::new(method, url, media_type, body));
+        self
+    }
+
+    /// The fingerprint, if it was taken.
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint
+    }
+
     /// The state of a new operation with the same request.
     pub(crate) fn renewed(&self) -> OperationState {
-        OperationState { identity: self.identity, ..OperationState::default() }
+        let OperationState { identity, fingerprint, .. } = *self;
+        OperationState { identity, fingerprint, ..OperationState::default() }
     }
 }
 

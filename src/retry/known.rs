@@ -48,6 +48,31 @@ pub enum Known {
 }
 
 impl Known {
+    const ALL: [Known; 16] = [
+        Known::Redirected,
+        Known::Replayed,
+        Known::InProgress,
+        Known::DoneBefore,
+        Known::Mismatch,
+        Known::Rejected,
+        Known::HintedRetry,
+        Known::HintedStop,
+        Known::Throttled,
+        Known::Unavailable,
+        Known::Final,
+        Known::NotSent,
+        Known::NotSentPermanent,
+        Known::RefusedByProtocol,
+        Known::Ambiguous,
+        Known::Unclassified,
+    ];
+
+    /// Reads a stable name back. One of a newer version is not recognised, which claims nothing.
+    pub(crate) fn from_name(name: &str) -> Known {
+        let mut all = Known::ALL.into_iter();
+        all.find(|known| known.as_str() == name).unwrap_or(Known::Unclassified)
+    }
+
     /// The stable name, in snake case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -151,6 +176,14 @@ mod tests {
             (100..=599).filter(|s| Known::from_status(*s).wish() == Wish::Retry).collect();
         assert_eq!(retried, [429, 502, 503, 504]);
         assert!((100..=599).all(|s| Known::from_status(s).wish() != Wish::Wait));
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for known in Known::ALL {
+            assert_eq!(Known::from_name(known.as_str()), known);
+        }
+        assert_eq!(Known::from_name("of a newer version"), Known::Unclassified);
     }
 
     #[test]

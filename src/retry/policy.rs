@@ -63,6 +63,12 @@ impl RetryPolicy {
         RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }
     }
 
+    /// The same limits for one attempt alone: what follows is decided elsewhere.
+    pub(crate) fn for_one_attempt(&self) -> RetryPolicy {
+        let in_progress_budget = Duration::ZERO;
+        RetryPolicy { max_attempts: 1, in_progress_budget, deadline: None, ..self.clone() }
+    }
+
     /// The same settings, to be changed.
     pub fn to_builder(&self) -> RetryPolicyBuilder {
         RetryPolicyBuilder { policy: self.clone() }

@@ -74,6 +74,11 @@ impl Window {
         self.length.saturating_sub(self.margin)
     }
 
+    /// The one of two in which less can be done.
+    pub(crate) fn tighter(self, other: Window) -> Window {
+        if other.usable() < self.usable() { other } else { self }
+    }
+
     /// The shorter of this window and the one that the server advertised: never longer. The margin
     /// stays where it fits, and is the default one of the shorter window where it does not.
     #[must_use]
@@ -121,6 +126,32 @@ impl Moment {
     }
 }
 
+/// When an operation was first sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstSend {
+    /// When it was, or when its age was learned.
+    learned: Moment,
+    /// Its age at that time, where it was sent first by another process.
+    already: Duration,
+}
+
+impl FirstSend {
+    /// A first send at this moment, or so long before it.
+    pub(crate) fn new(learned: Moment, already: Duration) -> FirstSend {
+        FirstSend { learned, already }
+    }
+
+    /// When it was, by the wall clock.
+    pub(crate) fn at(self) -> SystemTime {
+        self.learned.wall.checked_sub(self.already).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// How long ago it was.
+    pub(crate) fn age(self, now: Moment) -> Duration {
+        self.already.saturating_add(self.learned.age(now))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +194,9 @@ mod tests {
         assert_eq!(age(seconds(105), wall + seconds(5)), seconds(5));
         assert_eq!(age(seconds(105), wall + HOUR), HOUR, "suspended: the steady clock stood still");
         assert_eq!(age(seconds(105), wall - HOUR), seconds(5), "the wall clock went back");
+        let elsewhere = FirstSend::new(first, HOUR);
+        let later = Moment { monotonic: seconds(105), wall };
+        assert_eq!(elsewhere.age(later), HOUR + seconds(5), "sent by another process");
+        assert_eq!(elsewhere.at(), wall - HOUR);
     }
 }

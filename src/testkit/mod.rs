@@ -87,6 +87,8 @@ mod fault;
 mod http1;
 mod http1_read;
 mod http2;
+#[cfg(feature = "client")]
+pub mod journal;
 mod keys;
 mod log;
 mod server;

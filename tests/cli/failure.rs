@@ -6,11 +6,6 @@ use post_once::testkit::{Fault, Server, refused_url};
 
 use crate::{Ran, keys, run, send, send_to, server};
 
-/// The word after a label on standard error.
-fn told<'a>(ran: &'a Ran, label: &str) -> Option<&'a str> {
-    ran.stderr.lines().find_map(|line| line.strip_prefix(label))
-}
-
 /// A lost answer leaves it open; the key that is named goes on, and there is one charge.
 #[tokio::test]
 async fn without_an_answer_the_key_and_the_command_that_goes_on_are_named() {
@@ -18,11 +13,11 @@ async fn without_an_answer_the_key_and_the_command_that_goes_on_are_named() {
     let url = server.url("/v1/charges");
     let ran = send(&server, &["-d", "@-", "--max-attempts", "2"]).await;
     assert_eq!((ran.code, ran.text()), (6, ""));
-    let key = told(&ran, "key: ").unwrap();
+    let key = ran.told("key: ").unwrap();
     assert_eq!(keys(&server, "idempotency-key"), [key, key]);
     let again =
         format!("post-once send {url} --data=@- --max-attempts=2 --base-delay=1ms --key={key}");
-    assert_eq!(told(&ran, "go on with: "), Some(again.as_str()));
+    assert_eq!(ran.told("go on with: "), Some(again.as_str()));
 
     let words: Vec<_> = again.split(' ').skip(1).collect();
     let ran = run(crate::tool(words)).await;
@@ -34,7 +29,7 @@ async fn without_an_answer_the_key_and_the_command_that_goes_on_are_named() {
 async fn what_is_left_out_of_the_command_is_to_be_filled_in() {
     let server = server([Fault::close()]).await;
     let ran = send(&server, &["--json", "{}", "--max-attempts", "1"]).await;
-    let line = told(&ran, "go on with (fill in each …): ").unwrap();
+    let line = ran.told("go on with (fill in each …): ").unwrap();
     assert!(line.contains("--json='…'"), "{line}");
 }
 
@@ -44,9 +39,9 @@ async fn an_answer_that_leaves_it_open_names_the_key_too() {
     let ran = send(&server, &["--max-attempts", "1"]).await;
     assert_eq!(ran.code, 5);
     let note = "answered 503, stopped by attempts; the write may have happened";
-    assert_eq!(told(&ran, "note: "), Some(note));
-    assert_eq!(keys(&server, "idempotency-key"), [told(&ran, "key: ").unwrap()]);
-    assert!(told(&ran, "go on with: ").is_some(), "{}", ran.stderr);
+    assert_eq!(ran.told("note: "), Some(note));
+    assert_eq!(keys(&server, "idempotency-key"), [ran.told("key: ").unwrap()]);
+    assert!(ran.told("go on with: ").is_some(), "{}", ran.stderr);
 }
 
 #[tokio::test]
@@ -55,7 +50,7 @@ async fn still_in_progress_is_no_answer() {
     let ran = send(&server, &["--deadline", "2s"]).await;
     assert_eq!(ran.code, 6, "{}", ran.stderr);
     assert!(ran.stderr.contains("in progress"), "{}", ran.stderr);
-    assert!(told(&ran, "go on with: ").is_some(), "{}", ran.stderr);
+    assert!(ran.told("go on with: ").is_some(), "{}", ran.stderr);
 }
 
 /// Once the server may have forgotten the key, to send it again could do it twice.
@@ -64,7 +59,7 @@ async fn no_command_goes_on_after_the_window() {
     let server = server([Fault::hang(Duration::from_secs(30))]).await;
     let ran = send(&server, &["--window", "2s", "--margin", "1500ms"]).await;
     assert_eq!(ran.code, 6, "{}", ran.stderr);
-    assert!(told(&ran, "key: ").is_some(), "{}", ran.stderr);
+    assert!(ran.told("key: ").is_some(), "{}", ran.stderr);
     assert!(!ran.stderr.contains("go on with"), "{}", ran.stderr);
 }
 

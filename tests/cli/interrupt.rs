@@ -15,11 +15,11 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
 }
 
-/// Waits until the server has made the charge.
+/// Waits until the server has made so many charges.
 #[expect(clippy::disallowed_methods, reason = "a real server needs real time")]
-async fn charged(server: &Server) {
+pub(crate) async fn charged(server: &Server, count: usize) {
     for _ in 0..1000 {
-        if !server.charges().is_empty() {
+        if server.charges().len() >= count {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -33,7 +33,7 @@ async fn interrupted_on_the_way_it_names_the_key_and_how_to_go_on() {
         let server = server([Fault::hang(Duration::from_secs(60))]).await;
         let flags = ["--output", "json"];
         let child = send_to(&server.url("/v1/charges"), &flags).spawn().unwrap();
-        charged(&server).await;
+        charged(&server, 1).await;
         signal(&child, name);
         let ran = Ran::of(in_time(child.wait_with_output()).await.unwrap());
         assert_eq!(ran.code, 130, "{}", ran.stderr);

@@ -6,6 +6,14 @@ mod answer;
 mod failure;
 #[cfg(unix)]
 mod interrupt;
+#[cfg(unix)]
+mod journal_decided;
+#[cfg(unix)]
+mod journal_listed;
+#[cfg(unix)]
+mod journal_resumed;
+#[cfg(unix)]
+mod journal_sent;
 mod json;
 mod listing;
 mod refused;
@@ -26,6 +34,9 @@ const SECRET: &str = "s3cret";
 fn tool<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_post-once"));
     for name in ["RUST_LOG", "CLICOLOR_FORCE", "http_proxy", "HTTP_PROXY", "ALL_PROXY"] {
+        command.env_remove(name);
+    }
+    for name in ["POST_ONCE_JOURNAL", "POST_ONCE_ENVIRONMENT"] {
         command.env_remove(name);
     }
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -60,6 +71,26 @@ impl Ran {
 
     fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).unwrap()
+    }
+
+    /// One object on each line, with its key, its age and what is left of its window made even.
+    fn lines(&self) -> Vec<serde_json::Value> {
+        let objects = self.text().lines().map(|line| serde_json::from_str(line).unwrap());
+        let mut objects: Vec<serde_json::Value> = objects.collect();
+        for object in &mut objects {
+            assert!(object["key"].is_string() && object["age_s"].is_u64(), "{object}");
+            object["key"] = "K".into();
+            object["age_s"] = 0.into();
+            if object["window_left_s"].is_u64() {
+                object["window_left_s"] = 1.into();
+            }
+        }
+        objects
+    }
+
+    /// What stands behind a label at the start of a line on standard error.
+    fn told(&self, label: &str) -> Option<&str> {
+        self.stderr.lines().find_map(|line| line.strip_prefix(label))
     }
 
     fn json(&self) -> serde_json::Value {
@@ -97,4 +128,59 @@ fn keys(server: &Server, header: &str) -> Vec<String> {
     let requests = server.requests();
     let keys = requests.iter().map(|request| request.headers().get(header).unwrap());
     keys.map(|key| key.to_str().unwrap().to_owned()).collect()
+}
+
+/// A journal in a folder of its own, which goes with it.
+struct Journal {
+    folder: tempfile::TempDir,
+}
+
+impl Journal {
+    fn new() -> Journal {
+        Journal { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("a.journal").to_str().unwrap().to_owned()
+    }
+
+    /// A command on it.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = tool(args);
+        command.env("POST_ONCE_JOURNAL", self.path());
+        command
+    }
+
+    async fn run(&self, args: &[&str]) -> Ran {
+        run(self.command(args)).await
+    }
+
+    /// `send` to the charges of a server, with short waits.
+    fn send(&self, server: &Server, flags: &[&str]) -> Command {
+        let url = server.url("/v1/charges");
+        self.command(&[&["send", &url, "--base-delay", "1ms"], flags].concat())
+    }
+
+    /// An operation that the server has carried out, whose sender is killed before it is answered.
+    #[cfg(unix)]
+    async fn killed(&self, server: &Server, flags: &[&str]) {
+        server.push([Fault::hang(Duration::from_secs(60))]);
+        let before = server.charges().len();
+        let flags = [&["--lease", "300ms"], flags].concat();
+        let mut child = self.send(server, &flags).spawn().unwrap();
+        interrupt::charged(server, before + 1).await;
+        child.kill().await.unwrap();
+    }
+
+    /// Resumes until something was there to be resumed: the lease of who was killed has to end.
+    #[cfg(unix)]
+    async fn resume(&self, flags: &[&str]) -> Ran {
+        for _ in 0..100 {
+            let ran = self.run(&[&["resume", "--output", "json"], flags].concat()).await;
+            if ran.code != 0 || !ran.stdout.is_empty() {
+                return ran;
+            }
+        }
+        panic!("nothing was there to be resumed");
+    }
 }

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 /// The modules by level. One that lies deeper may have a level of its own, as `journal/sqlite`.
 const LEVELS: &[&[&str]] = &[
     &["clock", "key", "fingerprint"],
-    &["retry"],
-    &["report", "contract", "operation", "observer", "redact", "refusal"],
-    &["error", "telemetry"],
+    &["retry", "store"],
+    &["report", "contract", "operation", "observer", "redact", "refusal", "journal"],
+    &["error", "telemetry", "journal/memory", "journal/sqlite", "journal/postgres"],
     &["engine", "middleware"],
     &["client"],
+    &["resume"],
 ];
 
 /// The arrows inside a level, from and to. Without cycles.
@@ -23,6 +24,10 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("operation", "contract"),
     ("operation", "redact"),
     ("operation", "refusal"),
+    ("operation", "journal"),
+    ("journal", "contract"),
+    ("journal", "redact"),
+    ("journal", "report"),
     ("middleware", "engine"),
 ];
 

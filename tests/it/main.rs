@@ -12,6 +12,8 @@ mod harness;
 mod herd;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod independent;
+#[cfg(all(feature = "testkit", feature = "client"))]
+mod journal;
 mod layering;
 #[cfg(all(feature = "testkit", feature = "client"))]
 mod redaction;

@@ -1,29 +1,40 @@
 //! The command that goes on with an operation: the one that was given, with the key.
 //!
 //! It is meant for a terminal or a log, so what may be secret is left out, and marked by `…`:
-//! values of headers, a body given in place, the query of the URL.
+//! values of headers, a body given in place, the query of the URL, the password of a database.
 
 use std::borrow::Cow;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory};
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory};
+use post_once::journal::Record;
+use reqwest::Url;
 
 use crate::args::Cli;
+use crate::journal::Place;
 
 /// Stands for what is left out.
 const LEFT_OUT: &str = "…";
 
-/// The command line of `send` again, with this key.
+/// The command line that was given again, with this key.
 pub(crate) fn command(given: &ArgMatches, key: Option<&str>) -> String {
-    let mut line = "post-once send".to_owned();
     let tool = Cli::command();
-    let send = tool.find_subcommand("send").zip(given.subcommand_matches("send"));
-    let (send, given) = send.expect("only send goes on");
-    for flag in send.get_arguments() {
+    let (name, given) = given.subcommand().expect("a command was given");
+    let of = tool.find_subcommand(name).expect("it is one of the tool's");
+    let mut line = format!("post-once {name}");
+    for flag in of.get_arguments() {
         let id = flag.get_id().as_str();
-        if matches!(id, "key" | "verbose")
-            || given.value_source(id) != Some(ValueSource::CommandLine)
-        {
+        let is_given = match given.value_source(id) {
+            Some(ValueSource::CommandLine) => true,
+            // Who reads the line elsewhere has no such variable.
+            Some(ValueSource::EnvVariable) => id == "journal",
+            _ => false,
+        };
+        if matches!(id, "key" | "verbose") || !is_given {
+            continue;
+        }
+        if let Some(true) = is_set(flag, given) {
+            line.push_str(&format!(" --{}", flag.get_long().unwrap_or(id)));
             continue;
         }
         for value in given.get_raw(id).into_iter().flatten() {
@@ -42,8 +53,55 @@ pub(crate) fn command(given: &ArgMatches, key: Option<&str>) -> String {
     line
 }
 
-/// Whether something was left out of such a line.
-pub(crate) fn is_incomplete(line: &str) -> bool {
+/// Whether a flag that takes no value is set.
+fn is_set(flag: &Arg, given: &ArgMatches) -> Option<bool> {
+    let takes_none = matches!(flag.get_action(), ArgAction::SetTrue);
+    takes_none.then(|| given.get_flag(flag.get_id().as_str()))
+}
+
+/// The command that goes on with an operation that is due.
+pub(crate) fn resume(place: &Place, record: &Record) -> String {
+    let mut line = format!("post-once resume{}", of(place, record));
+    if let Ok(url) = Url::parse(&record.draft.request.url) {
+        line.push_str(&format!(" --origin={}", quoted(&url.origin().ascii_serialization())));
+    }
+    for name in &record.draft.terms.missing {
+        line.push_str(&format!(" --header={}", quoted(&format!("{name}:{LEFT_OUT}"))));
+    }
+    line
+}
+
+/// The commands that go on with a parked operation.
+pub(crate) fn retry(place: &Place, record: &Record) -> String {
+    format!("post-once retry{} && {}", one(place, record), resume(place, record))
+}
+
+/// The command that gives an operation up.
+pub(crate) fn abandon(place: &Place, record: &Record) -> String {
+    format!("post-once abandon{}", one(place, record))
+}
+
+fn one(place: &Place, record: &Record) -> String {
+    let key = &record.draft.key;
+    let end_of_flags = if key.starts_with('-') { " --" } else { "" };
+    format!("{}{end_of_flags} {}", of(place, record), quoted(key))
+}
+
+fn of(place: &Place, record: &Record) -> String {
+    let mut flags = format!(" --journal={}", quoted(&place.shown()));
+    if !record.draft.scope.is_empty() {
+        flags.push_str(&format!(" --scope={}", quoted(&record.draft.scope)));
+    }
+    flags
+}
+
+/// Such a line, as it is told.
+pub(crate) fn told(line: &str) -> String {
+    let fill_in = if is_incomplete(line) { " (fill in each …)" } else { "" };
+    format!("go on with{fill_in}: {line}")
+}
+
+fn is_incomplete(line: &str) -> bool {
     line.contains(LEFT_OUT)
 }
 
@@ -51,10 +109,13 @@ fn without_secrets<'a>(id: &str, value: &'a str) -> Cow<'a, str> {
     // What may be shown goes up to the first of these.
     let shown = match id {
         "header" => value.split_inclusive(':').next().filter(|name| name.ends_with(':')),
-        "url" => match value.find(['?', '#']) {
+        "url" | "origin" => match value.find(['?', '#']) {
             Some(at) => Some(&value[..=at]),
             None => return Cow::Borrowed(value),
         },
+        "journal" => {
+            return Place::parse(value).map_or(LEFT_OUT.into(), |place| place.shown().into());
+        }
         "data" if value.starts_with('@') => return Cow::Borrowed(value),
         "data" | "json" => None,
         _ => return Cow::Borrowed(value),
@@ -116,6 +177,23 @@ mod tests {
     }
 
     #[test]
+    fn the_password_of_a_journal_is_left_out() {
+        let line = again(&["http://a.test/", "--journal", "postgres://app:s3cret@db/shop"]);
+        assert_eq!(
+            line,
+            "post-once send http://a.test/ --journal='postgres://app:…@db/shop' --key='k 1'"
+        );
+    }
+
+    #[test]
+    fn a_flag_without_a_value_is_repeated() {
+        let flags = ["resume", "--watch", "--journal=a", "-HAuthorization: s3cret"];
+        let line =
+            command(&Cli::command().get_matches_from([&["post-once"], &flags[..]].concat()), None);
+        assert_eq!(line, "post-once resume --watch --header='Authorization:…' --journal=a");
+    }
+
+    #[test]
     fn every_flag_that_takes_a_value_is_repeated() {
         let flags = [
             "--method=PUT",
@@ -134,6 +212,11 @@ mod tests {
             "--attempt-timeout=4s",
             "--deadline=5s",
             "--max-retry-after=6s",
+            "--journal=a.journal",
+            "--operation=order-42",
+            "--scope=acct",
+            "--lease=7s",
+            "--store-header=x-a",
         ];
         let line = again(&[&["http://a.test/"], &flags[..]].concat());
         let line = line.replace("'…'", "…");

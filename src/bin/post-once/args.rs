@@ -10,6 +10,9 @@ use post_once::testkit::Fault;
 use post_once::{Contract, IdempotencyKey};
 
 use crate::exit;
+use crate::journal_args::{
+    DecideArgs, PendingArgs, PurgeArgs, ResumeArgs, SendJournalArgs, ShowArgs,
+};
 
 /// Sends an HTTP write once: one idempotency key for all attempts, retries only when that is safe,
 /// and an honest word on what is known.
@@ -23,6 +26,14 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Send(Box<SendArgs>),
+    Pending(PendingArgs),
+    Show(ShowArgs),
+    /// Make a parked operation due, so that resume sends it again. Refused once its window has closed.
+    Retry(DecideArgs),
+    /// Give an operation up: nothing more is sent of it.
+    Abandon(DecideArgs),
+    Purge(PurgeArgs),
+    Resume(Box<ResumeArgs>),
     Contracts(ContractsArgs),
     Serve(ServeArgs),
     Completions(CompletionsArgs),
@@ -61,6 +72,9 @@ pub(crate) struct SendArgs {
 
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+
+    #[command(flatten)]
+    pub(crate) journal: SendJournalArgs,
 }
 
 #[derive(Args, Debug)]
@@ -211,7 +225,7 @@ fn key_formats() -> impl TypedValueParser<Value = KeyFormat> {
 }
 
 /// A limit: nothing could ever be sent within none.
-fn above_zero(text: &str) -> Result<Duration, String> {
+pub(crate) fn above_zero(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("give a time above zero".to_owned()),
         Ok(time) => Ok(time),

@@ -15,12 +15,25 @@ Exit codes:
     3  answered 3xx (redirects are not followed)
     4  answered 4xx
     5  answered 5xx
-    6  no answer, and the write may have happened (also: still in progress);
-       standard error names the key and the command that goes on
+    6  no answer, and the write may have happened (also: still in progress,
+       in flight elsewhere, parked or unknown in the journal); standard error names
+       the key and the command that goes on
     7  no answer, and this command certainly sent nothing
-    2  a flag, URL, key, header or body was refused; nothing was sent
-    8  the HTTP client could not be set up, or the output not be written
+    2  a flag, URL, key, header or body was refused, or the operation's name stands
+       for another request; nothing was sent
+    8  the journal failed, the HTTP client could not be set up, or the output not
+       be written
   130  interrupted; standard error names the key and the command that goes on";
+
+/// The codes as the help of `resume` shows them.
+pub(crate) const RESUME_HELP: &str = "\
+Exit codes:
+    0  done, or stopped by SIGTERM while watching
+    6  an operation that was touched ended parked or unknown; standard error
+       names its key and the command that goes on
+    2  something given was refused; nothing was sent
+    8  the journal failed, or the HTTP client could not be set up
+  130  interrupted; what was under way is released";
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +52,7 @@ pub(crate) enum Exit {
     Unknown,
     /// 7: no answer, and certainly not sent by this command.
     NotSent,
-    /// 8: the surroundings do not allow it: client, port, output.
+    /// 8: the surroundings do not allow it: journal, client, port, output.
     Environment,
     /// 130: interrupted.
     Interrupted,

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use post_once::report::Attempt;
+use post_once::report::{Attempt, Source};
 use post_once::retry::Exhausted;
 use post_once::{Effect, Report};
 use reqwest::Response;
@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 /// What is told of an operation. Serializes as the object of `--output json`.
 pub(crate) struct Record {
     pub(crate) key: Option<String>,
+    pub(crate) operation: Option<String>,
+    pub(crate) source: Source,
     pub(crate) effect: Effect,
     pub(crate) replayed: bool,
     pub(crate) exhausted: Option<Exhausted>,
@@ -31,13 +33,24 @@ pub(crate) struct Answer {
 impl Record {
     /// Of an operation that has no report of its own.
     pub(crate) fn new(key: Option<String>, effect: Effect, attempts: Vec<Attempt>) -> Record {
-        Record { key, effect, replayed: false, exhausted: None, attempts, answer: None }
+        Record {
+            key,
+            operation: None,
+            source: Source::Network,
+            effect,
+            replayed: false,
+            exhausted: None,
+            attempts,
+            answer: None,
+        }
     }
 
     /// Of an operation as its report tells it.
     pub(crate) fn of(report: &Report) -> Record {
         Record {
             key: report.key().map(ToString::to_string),
+            operation: report.operation().map(str::to_owned),
+            source: report.source(),
             effect: report.effect(),
             replayed: report.is_replayed(),
             exhausted: report.exhausted(),
@@ -73,11 +86,11 @@ impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(11))?;
         map.serialize_entry("key", &self.key)?;
-        map.serialize_entry("operation", &None::<&str>)?;
+        map.serialize_entry("operation", &self.operation)?;
         map.serialize_entry("status", &self.answer.as_ref().map(|a| a.status.as_u16()))?;
         map.serialize_entry("effect", self.effect.as_str())?;
         map.serialize_entry("replayed", &self.replayed)?;
-        map.serialize_entry("source", "network")?;
+        map.serialize_entry("source", self.source.as_str())?;
         map.serialize_entry("exhausted", &self.exhausted.is_some())?;
         map.serialize_entry("exhausted_by", &self.exhausted.map(Exhausted::as_str))?;
         let attempts: Vec<_> = self.attempts.iter().map(Tried).collect();

@@ -3,9 +3,11 @@
 //! No text of a refusal holds the value of a header or the body: they may be secret.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderName, HeaderValue};
+use post_once::journal::Journal;
 use post_once::observer::Observer;
 use post_once::retry::PolicyError;
 use post_once::{Client, Contract, Operation, RetryPolicy};
@@ -16,7 +18,7 @@ use crate::output::with_causes;
 
 /// The most of an answer that is read inside its attempt, in bytes: far above any answer to a
 /// write, so that one which is cut short is tried again and not printed by half.
-const RESPONSE_LIMIT: usize = 64 * 1024 * 1024;
+pub(crate) const RESPONSE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// Everything of a command that has been checked before there is a client.
 pub(crate) struct Checked {
@@ -46,13 +48,25 @@ impl SendArgs {
     ///
     /// # Errors
     /// When the HTTP client cannot be set up.
-    pub(crate) fn client(&self, observer: impl Observer) -> Result<Client, String> {
-        Client::builder()
+    pub(crate) fn client(
+        &self,
+        observer: impl Observer,
+        journal: Option<Arc<dyn Journal>>,
+    ) -> Result<Client, String> {
+        let mut client = Client::builder()
             .connect_timeout(self.limits.connect_timeout)
             .response_limit(RESPONSE_LIMIT)
-            .observer(observer)
-            .build()
-            .map_err(|error| with_causes(&error))
+            .observer(observer);
+        if let Some(journal) = journal {
+            client = client.shared_journal(journal);
+        }
+        if let Some(lease) = self.journal.lease {
+            client = client.lease(lease);
+        }
+        for name in &self.journal.store_header {
+            client = client.store_header(name.clone());
+        }
+        client.build().map_err(|error| with_causes(&error))
     }
 
     /// The operation, with its key.
@@ -71,7 +85,17 @@ impl SendArgs {
         if let Some(key) = &self.key.key {
             operation = operation.key(key.clone());
         }
-        operation.prepare().map_err(|error| with_causes(&error))
+        if let Some(name) = &self.journal.operation {
+            operation = operation.operation(name);
+        }
+        if let Some(scope) = &self.journal.scope {
+            operation = operation.scope(scope);
+        }
+        let operation = operation.prepare().map_err(|error| with_causes(&error))?;
+        if self.journal.operation.is_some() && operation.key().is_none() {
+            return Err(format!("a {} without a key is not written down: give --key", self.method));
+        }
+        Ok(operation)
     }
 }
 
@@ -146,7 +170,7 @@ fn read_data(data: &str) -> Result<Vec<u8>, String> {
 }
 
 /// A header as it will be sent, marked so that nothing shows its value.
-fn header(number: usize, text: &str) -> Result<(HeaderName, HeaderValue), String> {
+pub(crate) fn header(number: usize, text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let Some((name, value)) = text.split_once(':') else {
         return Err(format!("header {number} has no colon; give it as -H 'Name: value'"));
     };
@@ -156,11 +180,17 @@ fn header(number: usize, text: &str) -> Result<(HeaderName, HeaderValue), String
     if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
         return Err(format!("the header {name} is set from the body; leave it away"));
     }
+    let value = secret(&name, value)?;
+    Ok((name, value))
+}
+
+/// The value of a header, marked so that nothing shows it.
+pub(crate) fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, String> {
     let Ok(mut value) = HeaderValue::from_str(value.trim_matches([' ', '\t'])) else {
         return Err(format!("the value of the header {name} holds what no header may hold"));
     };
     value.set_sensitive(true);
-    Ok((name, value))
+    Ok(value)
 }
 
 #[cfg(test)]

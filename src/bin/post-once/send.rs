@@ -4,15 +4,18 @@ use std::future::Future;
 use std::sync::Arc;
 
 use clap::ArgMatches;
+use post_once::journal::{Journal, Reason, Record as Row, State};
 use post_once::observer::Event;
 use post_once::retry::Exhausted;
-use post_once::{Client, Effect, Operation};
+use post_once::{Client, Effect, Error, Operation};
+use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::again;
 use crate::args::{Format, SendArgs};
 use crate::exit::Exit;
+use crate::journal::{self, Failed, Open};
 use crate::output::{print, say, with_causes};
 use crate::progress::Progress;
 use crate::record::Record;
@@ -24,15 +27,18 @@ pub(crate) fn run(args: &SendArgs, given: &ArgMatches) -> Exit {
         trace();
     }
     let progress = Arc::new(Progress::new(args.verbose));
-    let ended = match prepare(args, &progress) {
-        Ok((client, operation)) => send(client, operation, &progress),
+    let mut ended = match prepare(args, &progress) {
+        Ok(prepared) => send(prepared, args, &progress),
         Err((exit, why)) => {
             let key = args.key.key.as_ref().map(ToString::to_string);
             Ended::failed(exit, Record::new(key, Effect::NotSent, Vec::new()), why)
         }
     };
+    if ended.record.operation.is_none() {
+        ended.record.operation.clone_from(&args.journal.operation);
+    }
     progress.clear();
-    ended.explain(given);
+    ended.explain(args, given);
     if ended.exit == Exit::NotSent && args.key.key.is_some() {
         say("note: an earlier command with this key may have sent it: go on with the same key");
     }
@@ -48,22 +54,22 @@ struct Ended {
     exit: Exit,
     record: Record,
     why: Option<String>,
+    /// Its row in the journal, where that is needed to go on.
+    row: Option<Row>,
 }
 
 impl Ended {
     fn failed(exit: Exit, record: Record, why: String) -> Ended {
-        Ended { exit, record, why: Some(why) }
+        Ended { exit, record, why: Some(why), row: None }
     }
 
     /// Tells on standard error what went wrong, and how to go on where that is open.
-    fn explain(&self, given: &ArgMatches) {
+    fn explain(&self, args: &SendArgs, given: &ArgMatches) {
         if let Some(why) = &self.why {
             say(&format!("error: {why}"));
         }
-        let Record { key, effect, exhausted, answer, .. } = &self.record;
-        let is_open = matches!(self.exit, Exit::Unknown | Exit::Interrupted)
-            || (*effect == Effect::Unknown && key.is_some());
-        if !is_open {
+        let Record { key, exhausted, answer, .. } = &self.record;
+        if !self.is_open() {
             return;
         }
         if let Some(answer) = answer {
@@ -74,50 +80,99 @@ impl Ended {
         if let Some(key) = key {
             say(&format!("key: {key}"));
         }
-        // Once the server may have forgotten the key, going on could do it twice.
-        if *exhausted != Some(Exhausted::Window) {
-            let line = again::command(given, key.as_deref());
-            let fill_in = if again::is_incomplete(&line) { " (fill in each …)" } else { "" };
-            say(&format!("go on with{fill_in}: {line}"));
+        if let Some(line) = self.way_on(args, given) {
+            say(&again::told(&line));
+        }
+    }
+
+    /// Whether it can be told how to go on.
+    fn is_open(&self) -> bool {
+        matches!(self.exit, Exit::Unknown | Exit::Interrupted)
+            || (self.record.effect == Effect::Unknown && self.record.key.is_some())
+    }
+
+    /// The command that goes on, if one does. Once the server may have forgotten the key, going on could
+    /// do it twice.
+    fn way_on(&self, args: &SendArgs, given: &ArgMatches) -> Option<String> {
+        if self.record.exhausted == Some(Exhausted::Window) {
+            return None;
+        }
+        let same = || again::command(given, self.record.key.as_deref());
+        let Some((place, row)) = args.journal.journal.as_ref().zip(self.row.as_ref()) else {
+            return Some(same());
+        };
+        match row.state_now() {
+            State::Pending if row.draft.name.is_none() => Some(again::resume(place, row)),
+            State::Parked(Reason::Attempts | Reason::ClockWentBack) => {
+                Some(again::retry(place, row))
+            }
+            State::Parked(_) if row.draft.name.is_none() => Some(again::retry(place, row)),
+            State::Pending | State::Parked(_) => Some(same()),
+            _ => None,
         }
     }
 }
 
-/// Checks everything before anything is sent.
-fn prepare(
-    args: &SendArgs,
-    progress: &Arc<Progress>,
-) -> Result<(Client, Operation), (Exit, String)> {
-    let refused = |why| (Exit::Refused, why);
-    let checked = args.check().map_err(refused)?;
-    let watch = Arc::clone(progress);
-    let client = args.client(move |event: &Event<'_>| watch.observe(event));
-    let client = client.map_err(|why| (Exit::Environment, why))?;
-    let operation = args.operation(&client, checked).map_err(refused)?;
-    Ok((client, operation))
+/// All that is needed to send.
+struct Prepared {
+    runtime: Runtime,
+    journal: Option<Arc<dyn Journal>>,
+    client: Client,
+    operation: Operation,
 }
 
-fn send(client: Client, mut operation: Operation, progress: &Progress) -> Ended {
-    let key = operation.key().map(ToString::to_string);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let record = Record::new(key, Effect::NotSent, Vec::new());
-            return Ended::failed(Exit::Environment, record, error.to_string());
-        }
-    };
+/// Checks everything before anything is sent, and opens the journal.
+fn prepare(args: &SendArgs, progress: &Arc<Progress>) -> Result<Prepared, Failed> {
+    let refused = |why| (Exit::Refused, why);
+    let checked = args.check().map_err(refused)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| (Exit::Environment, error.to_string()))?;
+    let place = args.journal.journal.as_ref();
+    let journal = place.map(|place| runtime.block_on(place.open(Open::OrMake))).transpose()?;
+    let watch = Arc::clone(progress);
+    let client = args.client(move |event: &Event<'_>| watch.observe(event), journal.clone());
+    let client = client.map_err(|why| (Exit::Environment, why))?;
+    let operation = args.operation(&client, checked).map_err(refused)?;
+    Ok(Prepared { runtime, journal, client, operation })
+}
+
+fn send(prepared: Prepared, args: &SendArgs, progress: &Progress) -> Ended {
+    let Prepared { runtime, journal, client, mut operation } = prepared;
     let ended = runtime.block_on(unless_stopped(sent(&client, &mut operation)));
+    // Taken over, it has the key that it had before.
+    let key = operation.key().map(ToString::to_string);
+    let mut ended = ended.unwrap_or_else(|| {
+        let seen = progress.so_far();
+        let record = Record::new(key, seen.effect(), seen.attempts);
+        Ended { exit: Exit::Interrupted, record, why: None, row: None }
+    });
+    if let Some(journal) = journal {
+        let scope = args.journal.scope.as_deref().unwrap_or_default();
+        if ended.is_open() || ended.exit == Exit::Interrupted {
+            let key = ended.record.key.as_deref().unwrap_or_default();
+            ended.row = runtime.block_on(row(&*journal, key, scope));
+        }
+    }
+    if ended.exit == Exit::Interrupted {
+        let was_sent = |row: &Row| row.ages.first_send.is_some();
+        if ended.row.as_ref().is_some_and(was_sent) {
+            ended.record.effect = Effect::Unknown;
+        }
+        ended.why = Some(match ended.record.effect {
+            Effect::NotSent => "interrupted; nothing was sent".to_owned(),
+            _ => "interrupted; the write may have happened".to_owned(),
+        });
+    }
+    drop(client);
     // Not waiting for a name that is still being looked up.
     runtime.shutdown_background();
-    ended.unwrap_or_else(|| {
-        let seen = progress.so_far();
-        let effect = seen.effect();
-        let why = match effect {
-            Effect::NotSent => "interrupted; nothing was sent",
-            _ => "interrupted; the write may have happened",
-        };
-        Ended::failed(Exit::Interrupted, Record::new(key, effect, seen.attempts), why.to_owned())
-    })
+    ended
+}
+
+/// The operation's row, with all that was still to be written to it.
+async fn row(journal: &dyn Journal, key: &str, scope: &str) -> Option<Row> {
+    journal.flush().await;
+    journal::by_key(journal, key, Some(scope)).await.ok()
 }
 
 async fn sent(client: &Client, operation: &mut Operation) -> Ended {
@@ -125,14 +180,26 @@ async fn sent(client: &Client, operation: &mut Operation) -> Ended {
         Ok(response) => {
             let exit = Exit::after_answer(response.status());
             match Record::answered(response).await {
-                Ok(record) => Ended { exit, record, why: None },
+                Ok(record) => Ended { exit, record, why: None, row: None },
                 Err((record, error)) => Ended::failed(Exit::Unknown, record, with_causes(&error)),
             }
         }
         Err(error) => {
-            let exit = Exit::without_answer(error.effect());
-            Ended::failed(exit, Record::of(error.report()), with_causes(&error))
+            Ended::failed(exit_of(&error), Record::of(error.report()), with_causes(&error))
         }
+    }
+}
+
+/// The exit code of a call that has no answer.
+fn exit_of(error: &Error) -> Exit {
+    if error.is_journal() {
+        Exit::Environment
+    } else if error.is_refused() || error.is_mismatch() {
+        Exit::Refused
+    } else if error.is_in_flight() || error.journal_state().is_some() {
+        Exit::Unknown
+    } else {
+        Exit::without_answer(error.effect())
     }
 }
 

@@ -15,5 +15,5 @@ mod keys;
 mod lost;
 mod outcomes;
 mod retry_after;
-mod support;
+pub(crate) mod support;
 mod window;

@@ -12,48 +12,48 @@ use post_once::{Client, Report, RetryPolicy};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde_json::{Value, json};
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// For a server that does not answer while a test lasts.
-pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// What is charged: 15 bytes.
-pub(super) fn charge() -> Value {
+pub(crate) fn charge() -> Value {
     json!({ "amount": 4200 })
 }
 
-pub(super) async fn scripted(faults: impl IntoIterator<Item = Fault>) -> Server {
+pub(crate) async fn scripted(faults: impl IntoIterator<Item = Fault>) -> Server {
     Server::builder().faults(faults).start().await.unwrap()
 }
 
 /// For an HTTP client as ours, with a connection for each attempt, so that attempts can be told
 /// apart.
-pub(super) fn http_builder() -> reqwest::ClientBuilder {
+pub(crate) fn http_builder() -> reqwest::ClientBuilder {
     post_once::reqwest_builder().no_proxy().pool_max_idle_per_host(0)
 }
 
 /// An HTTP client as ours. One for all tests: it keeps no connection, and to build one means to
 /// read all certificates of the machine.
-pub(super) fn http() -> reqwest::Client {
+pub(crate) fn http() -> reqwest::Client {
     static HTTP: LazyLock<reqwest::Client> = LazyLock::new(|| http_builder().build().unwrap());
     HTTP.clone()
 }
 
 /// A policy without jitter: a wait is what the server asked for, or nothing.
-pub(super) fn policy() -> RetryPolicyBuilder {
+pub(crate) fn policy() -> RetryPolicyBuilder {
     RetryPolicy::builder().base_delay(Duration::ZERO)
 }
 
 /// A client that waits by this clock.
-pub(super) fn client(clock: &ManualClock, policy: RetryPolicyBuilder) -> post_once::ClientBuilder {
+pub(crate) fn client(clock: &ManualClock, policy: RetryPolicyBuilder) -> post_once::ClientBuilder {
     Client::builder().http(http()).clock(clock.clone()).policy(policy.build().unwrap())
 }
 
-pub(super) fn report(response: &reqwest::Response) -> &Report {
+pub(crate) fn report(response: &reqwest::Response) -> &Report {
     Report::of(response).expect("every response of ours has one")
 }
 
 /// The values of all key fields of each request, in order.
-pub(super) fn keys(server: &Server) -> Vec<Vec<String>> {
+pub(crate) fn keys(server: &Server) -> Vec<Vec<String>> {
     let of_one = |request: &post_once::testkit::Received| {
         let fields = request.headers().get_all("idempotency-key").iter();
         fields.map(|value| value.to_str().unwrap().to_owned()).collect()
@@ -62,7 +62,7 @@ pub(super) fn keys(server: &Server) -> Vec<Vec<String>> {
 }
 
 /// The values of one header in each request, in order.
-pub(super) fn header(server: &Server, name: &str) -> Vec<String> {
+pub(crate) fn header(server: &Server, name: &str) -> Vec<String> {
     let value = |request: &post_once::testkit::Received| {
         request.headers()[name].to_str().unwrap().to_owned()
     };
@@ -71,7 +71,7 @@ pub(super) fn header(server: &Server, name: &str) -> Vec<String> {
 
 /// Waits until the server's log has this line.
 #[expect(clippy::disallowed_methods, reason = "a real server needs real time")]
-pub(super) async fn logged(server: &Server, line: &str) {
+pub(crate) async fn logged(server: &Server, line: &str) {
     for _ in 0..5_000 {
         if server.transcript().iter().any(|logged| logged == line) {
             return;
@@ -82,24 +82,24 @@ pub(super) async fn logged(server: &Server, line: &str) {
 }
 
 /// Moves the clock once the server's log has this line.
-pub(super) async fn advance_at(server: &Server, line: &str, clock: &ManualClock, by: Duration) {
+pub(crate) async fn advance_at(server: &Server, line: &str, clock: &ManualClock, by: Duration) {
     logged(server, line).await;
     clock.advance(by);
 }
 
 /// Notes the limits of all attempts, and does something at the beginning of each wait.
 #[derive(Clone)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     limits: Arc<Mutex<Vec<Duration>>>,
     at_wait: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Watch {
-    pub(super) fn at_wait(at_wait: impl Fn() + Send + Sync + 'static) -> Watch {
+    pub(crate) fn at_wait(at_wait: impl Fn() + Send + Sync + 'static) -> Watch {
         Watch { limits: Arc::default(), at_wait: Arc::new(at_wait) }
     }
 
-    pub(super) fn limits(&self) -> Vec<Duration> {
+    pub(crate) fn limits(&self) -> Vec<Duration> {
         self.limits.lock().unwrap().clone()
     }
 }
@@ -116,27 +116,27 @@ impl Observer for Watch {
 
 /// Name resolution that fails for some of the look-ups, counted from 1.
 #[derive(Clone)]
-pub(super) struct Dns {
+pub(crate) struct Dns {
     server: SocketAddr,
     fails: fn(usize) -> bool,
     look_ups: Arc<AtomicUsize>,
 }
 
 impl Dns {
-    pub(super) fn failing(server: &Server, fails: fn(usize) -> bool) -> Dns {
+    pub(crate) fn failing(server: &Server, fails: fn(usize) -> bool) -> Dns {
         Dns { server: server.address(), fails, look_ups: Arc::default() }
     }
 
     /// A URL of the server by name.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://charges.test:{}/v1/charges", self.server.port())
     }
 
-    pub(super) fn http(&self) -> reqwest::Client {
+    pub(crate) fn http(&self) -> reqwest::Client {
         http_builder().dns_resolver(self.clone()).build().unwrap()
     }
 
-    pub(super) fn look_ups(&self) -> usize {
+    pub(crate) fn look_ups(&self) -> usize {
         self.look_ups.load(Ordering::Relaxed)
     }
 }

@@ -19,6 +19,8 @@
 //! What an error of a foreign middleware says of itself. Its text is passed on as the source, less
 //! the URL of the request.
 
+mod cause;
+
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -26,11 +28,14 @@ use bytes::Bytes;
 use http::StatusCode;
 use thiserror::Error as ThisError;
 
+use crate::journal::{JournalError, Reason, State};
 use crate::key::IdempotencyKey;
 use crate::operation::OperationState;
 use crate::refusal::Refusal;
 use crate::report::Report;
 use crate::retry::{Effect, Exhausted, Known};
+
+pub(crate) use self::cause::{Cause, Kept};
 
 /// Why an operation did not end in an answer.
 pub struct Error(Box<Inner>);
@@ -53,67 +58,27 @@ pub(crate) enum Kind {
     InProgress(Kept),
     /// A limit forbids a further attempt, and the last answer is no longer there to be returned.
     OutOfTime,
+    /// The journal failed; nothing was sent without it.
+    Journal(JournalError),
+    /// The journal's row forbids to send.
+    Row(RowProblem),
 }
 
-/// An answer that is kept in an error. Its headers and body may hold secrets, so that it shows
-/// nothing of itself.
-pub(crate) struct Kept(pub(crate) http::Response<Bytes>);
-
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Kept").field(&self.0.status()).finish()
-    }
-}
-
-/// How the last attempt failed.
-#[derive(Debug)]
-pub(crate) enum Cause {
-    /// Our own limit on the attempt ran out.
-    Timeout,
-    /// The client failed; without its URL.
-    Client(reqwest::Error),
-    /// The stack failed in a way that holds no URL to hide.
-    Stack(reqwest_middleware::Error),
-    /// The stack failed with an error that shows the URL: its text, less the URL.
-    Text(Flattened),
-}
-
-/// The texts of a chain of errors that could not be kept as it was.
-#[derive(Debug, ThisError)]
-#[error("{0}")]
-pub(crate) struct Flattened(String);
-
-impl Cause {
-    /// Takes the error of a bare client, without its URL.
-    pub(crate) fn of_client(error: reqwest::Error) -> Cause {
-        Cause::Client(error.without_url())
-    }
-
-    /// Takes the error of a stack. Where a middleware wrapped an error that shows the URL, which may
-    /// hold a secret in its query, the chain becomes text without it.
-    pub(crate) fn of_stack(error: reqwest_middleware::Error, url: &reqwest::Url) -> Cause {
-        let wrapped = match error {
-            reqwest_middleware::Error::Reqwest(error) => return Cause::of_client(error),
-            reqwest_middleware::Error::Middleware(error) => error,
-        };
-        let text = wrapped.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        let hidden = crate::redact::without_secrets(&text, url);
-        // The alternate form is the derived one, which shows the fields that the text leaves out.
-        let debug = format!("{wrapped:#?}");
-        if hidden != text || crate::redact::without_secrets(&debug, url) != debug {
-            return Cause::Text(Flattened(hidden));
-        }
-        Cause::Stack(reqwest_middleware::Error::Middleware(wrapped))
-    }
-
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Cause::Timeout => None,
-            Cause::Client(error) => Some(error),
-            Cause::Stack(error) => Some(error),
-            Cause::Text(error) => Some(error),
-        }
-    }
+/// Why the row of an operation forbids to send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowProblem {
+    /// The name stands for another request.
+    Mismatch,
+    /// Somebody else is at it.
+    InFlight,
+    /// Its state is final without an answer to return.
+    Closed(State),
+    /// It was completed, and its answer was too large to keep or was purged.
+    AnswerNotKept,
+    /// Killed attempts used up all that the policy allows.
+    Spent,
+    /// Our claim was lost while we worked.
+    ClaimLost,
 }
 
 impl Error {
@@ -124,6 +89,11 @@ impl Error {
     /// Input that cannot be sent: no key was used, nothing went out.
     pub(crate) fn refused(refusal: impl Into<Refusal>) -> Error {
         Error::new(Kind::Refused(refusal.into()), Report::new(None), None)
+    }
+
+    /// The journal failed outside of any operation.
+    pub(crate) fn journal(error: JournalError) -> Error {
+        Error::new(Kind::Journal(error), Report::new(None), None)
     }
 
     /// The same, when earlier calls of the operation have sent it: what became of them still holds.
@@ -182,6 +152,41 @@ impl Error {
         matches!(self.0.kind, Kind::InProgress(_))
     }
 
+    /// Whether the journal failed. Nothing is sent that could not be written down first.
+    #[must_use]
+    pub fn is_journal(&self) -> bool {
+        matches!(self.0.kind, Kind::Journal(_))
+    }
+
+    /// Whether the operation's name stands for another request in the journal; nothing was sent.
+    #[must_use]
+    pub fn is_mismatch(&self) -> bool {
+        matches!(self.0.kind, Kind::Row(RowProblem::Mismatch))
+    }
+
+    /// Whether somebody else is working on the operation, here or elsewhere: ask again later.
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        matches!(self.0.kind, Kind::Row(RowProblem::InFlight | RowProblem::ClaimLost))
+    }
+
+    /// Whether the operation was completed by an earlier call, but its answer was not kept.
+    #[must_use]
+    pub fn is_answer_not_kept(&self) -> bool {
+        matches!(self.0.kind, Kind::Row(RowProblem::AnswerNotKept))
+    }
+
+    /// The state in the journal that forbids to send the operation again: unknown, abandoned, or parked
+    /// because only a person can go on.
+    #[must_use]
+    pub fn journal_state(&self) -> Option<State> {
+        match self.0.kind {
+            Kind::Row(RowProblem::Closed(state)) => Some(state),
+            Kind::Row(RowProblem::Spent) => Some(State::Parked(Reason::Attempts)),
+            _ => None,
+        }
+    }
+
     /// Whether the last attempt ran out of its time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
@@ -229,6 +234,25 @@ impl Error {
             Kind::InProgress(_) => "the server still says that the operation is in progress",
             Kind::OutOfTime if self.0.report.first.is_none() => "no time is left for an attempt",
             Kind::OutOfTime => "no time is left for another attempt",
+            Kind::Journal(_) => "the operation could not be written to the journal",
+            Kind::Row(RowProblem::Mismatch) => {
+                "the operation's name stands for another request in the journal"
+            }
+            Kind::Row(RowProblem::InFlight) => "somebody else is working on the operation",
+            Kind::Row(RowProblem::ClaimLost) => {
+                "another process has taken the operation over while it was being sent"
+            }
+            Kind::Row(RowProblem::Closed(State::Abandoned)) => "the operation was given up",
+            Kind::Row(RowProblem::Closed(State::Unknown)) => {
+                "the operation was sent, and what became of it is unknown"
+            }
+            Kind::Row(RowProblem::Closed(_)) => "the operation is parked until a person decides",
+            Kind::Row(RowProblem::AnswerNotKept) => {
+                "the operation was completed, and its answer was not kept"
+            }
+            Kind::Row(RowProblem::Spent) => {
+                "killed attempts used up all that the policy allows; it is parked"
+            }
             Kind::Failed(Cause::Timeout) => "the attempt ran out of time",
             Kind::Failed(_) => match self.last_kind() {
                 Some("connect") => "could not connect",
@@ -247,7 +271,13 @@ impl Error {
             (Effect::NotSent, true) => "nothing was sent",
             (Effect::NotSent, _) => "nothing was sent: it is safe to start again",
             (Effect::Answered, _) => "the server had answered",
-            (Effect::Unknown, _) if self.exhausted() == Some(Exhausted::Window) => {
+            (Effect::Unknown, _) if self.is_in_flight() => {
+                "nothing was sent twice: ask again later"
+            }
+            (Effect::Unknown, _)
+                if self.exhausted() == Some(Exhausted::Window)
+                    || self.journal_state() == Some(State::Unknown) =>
+            {
                 "the write may have happened, and the server may have forgotten its key: \
                  look it up, and do not send it again"
             }
@@ -298,7 +328,8 @@ impl StdError for Error {
         match &self.0.kind {
             Kind::Refused(refusal) => refusal.source(),
             Kind::Failed(cause) => cause.source(),
-            Kind::InProgress(_) | Kind::OutOfTime => None,
+            Kind::Journal(error) => Some(error),
+            Kind::InProgress(_) | Kind::OutOfTime | Kind::Row(_) => None,
         }
     }
 }

@@ -1,0 +1,214 @@
+//! The thread that writes, many verbs in one transaction.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::StoreError;
+use super::checkpoint::Checkpointer;
+use super::log::Log;
+use crate::clock::{Clock, SystemClock};
+
+/// So many verbs share a transaction at most.
+pub(crate) const MOST_AT_ONCE: usize = 256;
+
+/// Those who ask again do so one soon after the other; when nobody does for so long, nobody will.
+const GAP: Duration = Duration::from_micros(40);
+/// And so long at most the first of them waits: about as long as a fast disk takes for a flush.
+const MOST_GATHERING: Duration = Duration::from_micros(300);
+
+/// Something to be written.
+trait Job: Send {
+    /// Writes it, inside a transaction. When that is rolled back because of somebody else it is called
+    /// once more.
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+
+    /// Answers whoever waits for it.
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+}
+
+/// The way to the thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: RwLock<Option<Sender<Queued>>>,
+}
+
+/// A job in the queue.
+pub(super) struct Queued(Box<dyn Job>);
+
+impl Writer {
+    pub(super) fn new(jobs: Sender<Queued>) -> Writer {
+        Writer { jobs: RwLock::new(Some(jobs)) }
+    }
+
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        if !self.queue(Verb { verb, made: None, reply }) {
+            return Err(StoreError::closed());
+        }
+        // Without a word the thread has panicked: perhaps after the commit.
+        answer.await.map_err(StoreError::in_doubt)?
+    }
+
+    pub(super) fn write_soon(
+        &self,
+        verb: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    ) {
+        // Nobody waits for it, and nobody is told that the store is closed.
+        self.queue(Unanswered(verb));
+    }
+
+    pub(super) fn stop(&self) {
+        *self.jobs.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn queue(&self, job: impl Job + 'static) -> bool {
+        match &*self.jobs.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(jobs) => jobs.send(Queued(Box::new(job))).is_ok(),
+            None => false,
+        }
+    }
+}
+
+struct Verb<T, V> {
+    verb: V,
+    made: Option<T>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T: Send, V: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Verb<T, V> {
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.made = Some((self.verb)(connection)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
+        let made = self.made;
+        let answer = fate.map(|()| made.expect("a verb that was committed has run"));
+        // Whoever went away is not told; it is written all the same.
+        let (Ok(()) | Err(_)) = self.reply.send(answer);
+    }
+}
+
+struct Unanswered<V>(V);
+
+impl<V: FnMut(&Connection) -> rusqlite::Result<()> + Send> Job for Unanswered<V> {
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        (self.0)(connection)
+    }
+
+    fn answer(self: Box<Self>, _fate: Result<(), StoreError>) {}
+}
+
+/// Runs several statements as one: all of them, or none.
+pub(crate) fn atomically<T>(
+    connection: &Connection,
+    statements: impl FnOnce() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    connection.prepare_cached("SAVEPOINT post_once")?.execute([])?;
+    let result = statements();
+    if result.is_err() && !connection.is_autocommit() {
+        connection.prepare_cached("ROLLBACK TO post_once")?.execute([])?;
+    }
+    if !connection.is_autocommit() {
+        connection.prepare_cached("RELEASE post_once")?.execute([])?;
+    }
+    result
+}
+
+/// Writes until nobody can ask any more.
+pub(super) fn work(
+    connection: &Connection,
+    jobs: &Receiver<Queued>,
+    checkpointer: &Checkpointer,
+    mut log: Log,
+) {
+    let mut last = 1;
+    while let Ok(first) = jobs.recv() {
+        let group = gather(first, jobs, last);
+        last = group.len();
+        checkpointer.before();
+        write(connection, group);
+        checkpointer.after(&mut log);
+    }
+}
+
+/// The next group: what is queued, and what comes before long when the last one was larger.
+///
+/// Those who were answered together ask again together, but not in the same microsecond: to begin with
+/// the first of them would be a flush for it alone, while all the others wait for the next one.
+fn gather(first: Queued, jobs: &Receiver<Queued>, last: usize) -> Vec<Box<dyn Job>> {
+    let mut group = Vec::with_capacity(last);
+    group.push(first.0);
+    let begun = SystemClock.monotonic();
+    loop {
+        group.extend(jobs.try_iter().take(MOST_AT_ONCE - group.len()).map(|Queued(job)| job));
+        let waited = SystemClock.monotonic().saturating_sub(begun);
+        if group.len() >= last || waited >= MOST_GATHERING {
+            return group;
+        }
+        match jobs.recv_timeout(GAP) {
+            Ok(Queued(job)) => group.push(job),
+            Err(_) => return group,
+        }
+    }
+}
+
+/// Writes a group and answers it. What breaks the whole transaction must not take the others with it:
+/// then each gets a transaction of its own.
+fn write(connection: &Connection, mut group: Vec<Box<dyn Job>>) {
+    match transact(connection, &mut group) {
+        Ok(fates) => group.into_iter().zip(fates).for_each(|(job, fate)| job.answer(fate)),
+        Err(Broken::Together(error)) => {
+            group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+        }
+        Err(Broken::Apart) => group.into_iter().for_each(|job| write(connection, vec![job])),
+    }
+}
+
+/// How a whole transaction fails.
+enum Broken {
+    /// All of it, for one reason.
+    Together(StoreError),
+    /// Because of one of several.
+    Apart,
+}
+
+impl Broken {
+    fn by(error: StoreError, group: &[Box<dyn Job>]) -> Broken {
+        if group.len() > 1 && matches!(error, StoreError::Failed(_)) {
+            Broken::Apart
+        } else {
+            Broken::Together(error)
+        }
+    }
+}
+
+fn transact(
+    connection: &Connection,
+    group: &mut [Box<dyn Job>],
+) -> Result<Vec<Result<(), StoreError>>, Broken> {
+    let execute = |sql| connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop);
+    execute("BEGIN IMMEDIATE").map_err(|error| Broken::Together(error.into()))?;
+    let mut fates = Vec::with_capacity(group.len());
+    for at in 0..group.len() {
+        let fate = group[at].run(connection).map_err(StoreError::from);
+        match fate {
+            Err(error) if connection.is_autocommit() => return Err(Broken::by(error, group)),
+            fate => fates.push(fate),
+        }
+    }
+    execute("COMMIT").map_err(|error| {
+        if !connection.is_autocommit() && execute("ROLLBACK").is_err() {
+            // It was rolled back by itself, or the next one meets what is wrong.
+        }
+        Broken::by(StoreError::of_commit(error), group)
+    })?;
+    Ok(fates)
+}
