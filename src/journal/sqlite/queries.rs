@@ -30,6 +30,20 @@ macro_rules! full {
     };
 }
 
+/// How many rows there are, how many of them have a window that has closed, when the oldest of the others
+/// was created, and when the first of their windows closes.
+macro_rules! counted {
+    ($($of:expr),+) => {
+        concat!(
+            "SELECT count(*), sum(first_send_at + usable_ms <= ?1), \
+             min(iif(first_send_at + usable_ms <= ?1, NULL, created_at)), \
+             min(iif(first_send_at + usable_ms > ?1, first_send_at + usable_ms, NULL)) \
+             FROM post_once_operations WHERE ",
+            $($of),+
+        )
+    };
+}
+
 /// The rows of a listing.
 macro_rules! listed {
     () => {
@@ -88,37 +102,26 @@ pub(super) fn json(list: &[impl serde::Serialize]) -> String {
 pub(super) fn gauges(connection: &Connection, now: SystemTime) -> Result<Gauges> {
     let at = millis(now);
     let mut gauges = Gauges::default();
-    let mut oldest: Option<i64> = None;
-    let mut closes: Option<i64> = None;
+    let (mut oldest, mut closes) = (None, None);
     // What is not settled is in one of two small indexes, and nothing but them is read.
-    let mut select = connection.prepare_cached(concat!(
-        "SELECT state, count(*), sum(closes IS NOT NULL AND closes <= ?1), ",
-        "min(CASE WHEN closes IS NULL OR closes > ?1 THEN created_at END), ",
-        "min(CASE WHEN closes > ?1 THEN closes END) ",
-        "FROM (SELECT 'pending' AS state, created_at, first_send_at + usable_ms AS closes ",
-        "FROM post_once_operations WHERE due_at IS NOT NULL ",
-        "UNION ALL SELECT state, created_at, first_send_at + usable_ms ",
-        "FROM post_once_operations WHERE ",
-        unsettled!(),
-        " AND state <> 'purged') GROUP BY state"
-    ))?;
-    let mut rows = select.query([at])?;
-    while let Some(row) = rows.next()? {
-        let state: String = row.get(0)?;
-        let (count, closed) = (number(row, 1)?, number(row, 2)?);
-        let open = match &*state {
-            "pending" => &mut gauges.pending,
-            "parked" => &mut gauges.parked,
-            _ => {
-                gauges.unknown += count;
-                continue;
-            }
-        };
-        *open = count - closed;
+    for (sql, open) in [
+        (counted!("due_at IS NOT NULL"), &mut gauges.pending),
+        (counted!("state = 'parked' AND ", unsettled!()), &mut gauges.parked),
+    ] {
+        let mut select = connection.prepare_cached(sql)?;
+        let (count, closed) = select.query_row([at], |row| {
+            oldest = [oldest, row.get(2)?].into_iter().flatten().min();
+            closes = [closes, row.get(3)?].into_iter().flatten().min();
+            Ok((number(row, 0)?, number(row, 1)?))
+        })?;
+        *open = count.saturating_sub(closed);
         gauges.unknown += closed;
-        oldest = [oldest, row.get(3)?].into_iter().flatten().min();
-        closes = [closes, row.get(4)?].into_iter().flatten().min();
     }
+    let mut unknown = connection.prepare_cached(concat!(
+        "SELECT count(*) FROM post_once_operations WHERE state = 'unknown' AND ",
+        unsettled!()
+    ))?;
+    gauges.unknown += unknown.query_row([], |row| number(row, 0))?;
     let mut settled =
         connection.prepare_cached("SELECT rows FROM post_once_counts WHERE state = ?1")?;
     gauges.completed = settled.query_row(["completed"], |row| number(row, 0))?;

@@ -288,8 +288,10 @@ impl Finish {
             To::Parked(reason) => Some(reason.as_str()),
             _ => None,
         };
+        // OR FAIL: it changes one row, or is refused before that. Otherwise, as there are triggers, SQLite
+        // copies each page first, in order to take back the first of several changes.
         let mut update = connection.prepare_cached(
-            "UPDATE post_once_operations SET state = ?3, reason = ?4, token = token + 1, \
+            "UPDATE OR FAIL post_once_operations SET state = ?3, reason = ?4, token = token + 1, \
              claimed = 0, due_at = ?5, updated_at = ?6, trail = ?7, sent = ?8, \
              first_send_at = CASE WHEN ?8 THEN first_send_at END, \
              attempts = ?14, lost = CASE WHEN ?9 THEN lost - 1 ELSE 0 END, \

@@ -1,9 +1,9 @@
 //! The thread that moves the write-ahead log into the file.
 //!
-//! A passive checkpoint waits for nobody, but as long as somebody writes it cannot reach the log's end,
-//! without which the log is not begun anew. So what little is left after it is moved while the writer
-//! of this process pauses. Where that does not help (a reader of another process that stays) it is tried
-//! again when the log has grown by as much again.
+//! A passive checkpoint waits for nobody, but as long as somebody writes it does not reach the log's end,
+//! without which the log is not begun anew. So it is run until little is left, and that is moved while the
+//! writer of this process pauses, for a few milliseconds. Where that does not help (a reader of another
+//! process that stays) it is tried again when the log has grown by as much again.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,11 @@ use super::{busy, spawn};
 
 /// The size of the write-ahead log at which it is moved, in bytes.
 pub(crate) const LOG_BYTES: u64 = 16 << 20;
+
+/// So often the log is moved while others write, until not much is left for the pause.
+const MOST_PASSES: u32 = 3;
+/// And this is not much.
+const FEW_PAGES: u64 = 128;
 
 /// What writer and checkpointer know of each other.
 #[derive(Clone, Debug)]
@@ -88,11 +93,16 @@ impl Checkpointer {
     }
 
     fn checkpoint(&self, connection: &Connection) {
-        let mut moved = run(connection, "PRAGMA main.wal_checkpoint(PASSIVE)");
-        if !matches!(moved, Some(Moved { left: 0, .. })) {
-            self.state().pause = true;
-            moved = run(connection, "PRAGMA main.wal_checkpoint(RESTART)");
+        let mut pages = 0;
+        for _ in 0..MOST_PASSES {
+            // It tells how long the log was when it began: what was added since is for the next one.
+            match run(connection, "PRAGMA main.wal_checkpoint(PASSIVE)") {
+                Some(moved) if moved.pages > pages + FEW_PAGES => pages = moved.pages,
+                _ => break,
+            }
         }
+        self.state().pause = true;
+        let moved = run(connection, "PRAGMA main.wal_checkpoint(RESTART)");
         let mut state = self.state();
         state.pause = false;
         state.due = false;
