@@ -84,7 +84,7 @@ impl Clock for SystemClock {
 }
 
 /// Blocks this thread: for the threads of a store, which wait for the locks of other processes.
-#[cfg(all(feature = "client", feature = "sqlite"))]
+#[cfg(all(any(feature = "client", feature = "server"), feature = "sqlite"))]
 #[expect(clippy::disallowed_methods, reason = "this is the seam for the real time")]
 pub(crate) fn block(wait: Duration) {
     std::thread::sleep(wait);

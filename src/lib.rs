@@ -78,6 +78,8 @@
 //! - **`http2`**: HTTP/2, and telling a request that the peer never processed from one that it may have.
 //! - **`sqlite`**: the journal in a SQLite file, for the processes of one machine.
 //! - **`postgres`**: the journal in PostgreSQL, for a fleet. Asks for Rust 1.94.
+//! - **`server`**: the other half: keys, claims and stored answers for an API or a queue's consumer.
+//! - **`axum`**: the claim of a request as an extractor of axum.
 //! - **`testkit`**: a scripted server on real sockets that keeps the contract and fails on purpose, and a
 //!   clock that is moved by hand.
 //! - **`cli`**: the command-line tool.
@@ -109,6 +111,8 @@ pub mod report;
 pub mod resume;
 #[cfg(feature = "client")]
 pub mod retry;
+#[cfg(feature = "server")]
+pub mod server;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
@@ -121,7 +125,10 @@ mod refusal;
 #[cfg(feature = "client")]
 mod telemetry;
 
-#[cfg(all(feature = "client", any(feature = "sqlite", feature = "postgres")))]
+#[cfg(all(
+    any(feature = "client", feature = "server"),
+    any(feature = "sqlite", feature = "postgres")
+))]
 mod store;
 
 pub use key::IdempotencyKey;

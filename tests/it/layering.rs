@@ -10,12 +10,28 @@ use std::path::{Path, PathBuf};
 /// The modules by level. One that lies deeper may have a level of its own, as `journal/sqlite`.
 const LEVELS: &[&[&str]] = &[
     &["clock", "key", "fingerprint"],
-    &["retry", "store"],
-    &["report", "contract", "operation", "observer", "redact", "refusal", "journal"],
-    &["error", "telemetry", "journal/memory", "journal/sqlite", "journal/postgres"],
+    &["retry", "store", "server/claim", "server/answer"],
+    &[
+        "report",
+        "contract",
+        "operation",
+        "observer",
+        "redact",
+        "refusal",
+        "journal",
+        "server/store",
+    ],
+    &[
+        "error",
+        "telemetry",
+        "journal/memory",
+        "journal/sqlite",
+        "journal/postgres",
+        "server/store/memory",
+    ],
     &["engine", "middleware"],
     &["client"],
-    &["resume"],
+    &["resume", "server"],
 ];
 
 /// The arrows inside a level, from and to. Without cycles.
