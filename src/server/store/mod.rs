@@ -53,7 +53,7 @@ pub trait ClaimStore: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     ) -> Result<Held<()>, ClaimError>;
 
     /// Gives the claim up, so that the next request with this key is run: at once, from its recovery
-    /// point if it has one.
+    /// point if it has one. It is held no longer.
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError>;
 
     /// The row of this key.
@@ -206,7 +206,7 @@ pub struct Row {
 #[non_exhaustive]
 pub enum Decision {
     /// It has not happened, or may happen again: the next request with this key is run, from its recovery
-    /// point if it has one.
+    /// point if it has one. It is held no longer.
     RunAgain,
     /// It has happened: this is its answer, kept for so long from now.
     Answer(StoredAnswer, Duration),
