@@ -12,6 +12,8 @@
 //!   writes through the store, or in a transaction with its answer, is refused.
 
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::fmt;
 use std::time::Duration;
@@ -20,6 +22,11 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 pub use memory::MemoryClaims;
+#[cfg(feature = "sqlite")]
+pub use {
+    rusqlite,
+    sqlite::{SqliteClaims, SqliteClaimsBuilder},
+};
 
 use super::answer::StoredAnswer;
 use super::claim::{RecoveryPoint, Seen};
@@ -206,7 +213,7 @@ pub struct Row {
 #[non_exhaustive]
 pub enum Decision {
     /// It has not happened, or may happen again: the next request with this key is run, from its recovery
-    /// point if it has one. It is held no longer.
+    /// point if it has one.
     RunAgain,
     /// It has happened: this is its answer, kept for so long from now.
     Answer(StoredAnswer, Duration),
