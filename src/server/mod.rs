@@ -4,3 +4,6 @@
 pub mod answer;
 pub mod claim;
 pub mod store;
+pub mod sweep;
+
+pub use sweep::Sweeper;

@@ -29,7 +29,7 @@ const LEVELS: &[&[&str]] = &[
         "journal/postgres",
         "server/store/memory",
     ],
-    &["engine", "middleware"],
+    &["engine", "middleware", "server/sweep"],
     &["client"],
     &["resume", "server"],
 ];
