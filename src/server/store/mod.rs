@@ -227,6 +227,10 @@ pub enum ClaimError {
     /// The store failed in the middle of a commit: the verb may or may not have been written.
     #[error("the store of keys failed while it was committing: {0}")]
     InDoubt(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The claim is no longer ours; nothing was written. Stop, and roll back what is not committed: another
+    /// worker has taken it over, or will.
+    #[error("the claim was lost to another worker: nothing was written, stop and roll back")]
+    Lost,
     /// A stored row cannot be read.
     #[error("the row of key {key} cannot be read: {what}")]
     Corrupt {
@@ -238,7 +242,10 @@ pub enum ClaimError {
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// The store itself, for what only one kind of store can do.
+        fn as_any(&self) -> &dyn std::any::Any;
+    }
 }
 
 pub(crate) use sealed::Sealed;
