@@ -81,6 +81,8 @@
 
 mod answer;
 mod charges;
+#[cfg(feature = "server")]
+pub mod claims;
 mod clock;
 mod exchange;
 mod fault;

@@ -176,6 +176,8 @@ impl ClaimStore for MemoryClaims {
         match rows.get_mut(&holder.name) {
             Some(kept) if kept.token == holder.token && kept.answer.is_none() => {
                 if kept.point.is_some() {
+                    // A heartbeat that comes late must not hold it again.
+                    kept.token = Token::mint();
                     kept.locked_until = Duration::ZERO;
                 } else {
                     rows.remove(&holder.name);
