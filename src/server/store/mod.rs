@@ -12,6 +12,8 @@
 //!   writes through the store, or in a transaction with its answer, is refused.
 
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 
 use std::fmt;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 pub use memory::MemoryClaims;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresClaims, PostgresClaimsBuilder};
 
 use super::answer::StoredAnswer;
 use super::claim::{RecoveryPoint, Seen};
