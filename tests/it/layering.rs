@@ -29,6 +29,7 @@ const LEVELS: &[&[&str]] = &[
         "journal/sqlite",
         "journal/postgres",
         "server/store/memory",
+        "server/store/sqlite",
     ],
     &["engine", "middleware", "server/service", "server/sweep"],
     &["client", "server/layer"],

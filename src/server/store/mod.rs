@@ -14,6 +14,8 @@
 mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::fmt;
 use std::time::Duration;
@@ -24,6 +26,11 @@ use thiserror::Error;
 pub use memory::MemoryClaims;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresClaims, PostgresClaimsBuilder};
+#[cfg(feature = "sqlite")]
+pub use {
+    rusqlite,
+    sqlite::{SqliteClaims, SqliteClaimsBuilder},
+};
 
 use super::answer::StoredAnswer;
 use super::claim::{RecoveryPoint, Seen};
@@ -57,7 +64,7 @@ pub trait ClaimStore: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     ) -> Result<Held<()>, ClaimError>;
 
     /// Gives the claim up, so that the next request with this key is run: at once, from its recovery
-    /// point if it has one.
+    /// point if it has one. It is held no longer.
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError>;
 
     /// The row of this key.
