@@ -10,9 +10,19 @@ mod api;
 mod bodies;
 mod claims;
 mod client;
+#[cfg(feature = "postgres")]
+#[path = "../postgres/cluster.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod cluster;
 mod contract;
+#[cfg(feature = "postgres")]
+mod database;
 mod fingerprints;
 mod keys;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod orders;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod transactional;
 mod trouble;
 mod world;
 
@@ -22,7 +32,9 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-use crate::world::{Kind, World};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::world::Store;
+use crate::world::World;
 
 type Case = fn(&World) -> Pin<Box<dyn Future<Output = ()> + '_>>;
 
@@ -58,18 +70,65 @@ const CASES: &[(&str, Case)] = cases! {
         nothing_of_one_principal_reaches_another;
 };
 
+/// Those of handlers that complete their claim in their own transaction.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+const TRANSACTIONAL: &[(&str, Case)] = cases! {
+    transactional: effect_and_answer_commit_together what_failed_is_rolled_back_and_run_again
+        a_commit_whose_word_was_lost_has_the_last_word a_lost_claim_commits_nothing
+        an_answer_that_was_not_committed_is_not_kept;
+};
+
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let mut trials = Vec::new();
-    for (kind, name) in [(Kind::Memory, "memory")] {
-        for &(case, run) in CASES {
-            trials.push(Trial::test(format!("{name}::{case}"), move || {
-                runtime().block_on(async { run(&World::new(kind).await).await });
-                Ok(())
-            }));
-        }
+    let mut arguments = Arguments::from_args();
+    // A few at once are enough: they are about times.
+    arguments.test_threads.get_or_insert(4);
+    let mut trials = trials_on("memory", CASES, World::in_memory);
+    #[cfg(feature = "sqlite")]
+    {
+        let world = || World::on(Store::Sqlite(tempfile::tempdir().unwrap()));
+        trials.extend(trials_on("sqlite", CASES, world));
+        trials.extend(trials_on("sqlite", TRANSACTIONAL, world));
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    #[cfg(feature = "postgres")]
+    let server = match database::Server::find(arguments.list) {
+        Ok(server) => {
+            let world = move || World::on(Store::Postgres(server.schema()));
+            trials.extend(trials_on("postgres", CASES, world));
+            trials.extend(trials_on("postgres", TRANSACTIONAL, world));
+            Some(server)
+        }
+        Err(reason) if std::env::var_os("POST_ONCE_REQUIRE_POSTGRES").is_some() => {
+            eprintln!("no Postgres, and POST_ONCE_REQUIRE_POSTGRES is set: {reason}");
+            return ExitCode::FAILURE;
+        }
+        Err(reason) => {
+            let ignored = trials_on("postgres", &[CASES, TRANSACTIONAL].concat(), World::in_memory);
+            let ignored = ignored.into_iter().map(|trial| trial.with_ignored_flag(true));
+            trials.extend(ignored.map(|trial| trial.with_kind(reason.clone())));
+            None
+        }
+    };
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    #[cfg(feature = "postgres")]
+    if let Some(server) = server {
+        server.end();
+    }
+    conclusion.exit_code()
+}
+
+/// Makes a test of each case.
+fn trials_on(
+    store: &str,
+    cases: &[(&str, Case)],
+    world: impl Fn() -> World + Send + Copy + 'static,
+) -> Vec<Trial> {
+    let trial = |&(case, run): &(&str, Case)| {
+        Trial::test(format!("{store}::{case}"), move || {
+            runtime().block_on(async { run(&world()).await });
+            Ok(())
+        })
+    };
+    cases.iter().map(trial).collect()
 }
 
 fn runtime() -> tokio::runtime::Runtime {

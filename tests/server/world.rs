@@ -12,27 +12,27 @@ use post_once::server::store::{Ask, ClaimStore, Claimed, Holder, MemoryClaims, N
 
 use crate::api::{self, Api, Runs};
 
-/// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Memory,
-}
-
 /// An empty store, and what was done on it.
 pub(crate) struct World {
-    store: Store,
+    pub(crate) store: Store,
     pub(crate) runs: Runs,
 }
 
-enum Store {
+/// A kind of store.
+pub(crate) enum Store {
     Memory(MemoryClaims),
+    #[cfg(feature = "sqlite")]
+    Sqlite(tempfile::TempDir),
+    #[cfg(feature = "postgres")]
+    Postgres(crate::database::Schema),
 }
 
 impl World {
-    pub(crate) async fn new(kind: Kind) -> World {
-        let store = match kind {
-            Kind::Memory => Store::Memory(MemoryClaims::new()),
-        };
+    pub(crate) fn in_memory() -> World {
+        World::on(Store::Memory(MemoryClaims::new()))
+    }
+
+    pub(crate) fn on(store: Store) -> World {
         World { store, runs: Runs::default() }
     }
 
@@ -40,6 +40,13 @@ impl World {
     pub(crate) async fn store(&self) -> Arc<dyn ClaimStore> {
         match &self.store {
             Store::Memory(store) => Arc::new(store.clone()),
+            #[cfg(feature = "sqlite")]
+            Store::Sqlite(folder) => {
+                let path = folder.path().join("api.db");
+                Arc::new(post_once::server::store::SqliteClaims::open(path).await.unwrap())
+            }
+            #[cfg(feature = "postgres")]
+            Store::Postgres(schema) => Arc::new(schema.claims().await),
         }
     }
 
