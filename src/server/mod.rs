@@ -45,6 +45,7 @@
 //! | you | look at |
 //! |---|---|
 //! | have an API | [`IdempotencyLayer`], and [adding keys in five steps](guide::adding) |
+//! | consume a queue, or run jobs | [`Once`] |
 //! | want effect and answer to commit together | [`Claim::complete_in`], and [choosing a mode](guide::mode) |
 //! | call somebody else in a handler | [`Claim::key`] and its `derive`, [`Claim::checkpoint`] |
 //! | ask how long to keep keys | [choosing the window](guide::window) |
@@ -64,6 +65,7 @@
 pub mod answer;
 pub mod claim;
 pub mod layer;
+pub mod once;
 pub mod problem;
 pub mod store;
 pub mod sweep;
@@ -83,5 +85,6 @@ pub mod guide {
 }
 
 pub use layer::{IdempotencyLayer, IdempotencyLayerBuilder};
+pub use once::Once;
 pub use service::{Claim, Transaction};
 pub use sweep::Sweeper;

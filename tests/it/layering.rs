@@ -31,7 +31,7 @@ const LEVELS: &[&[&str]] = &[
         "server/store/memory",
         "server/store/sqlite",
     ],
-    &["engine", "middleware", "server/service", "server/sweep"],
+    &["engine", "middleware", "server/service", "server/once", "server/sweep"],
     &["client", "server/layer"],
     &["resume", "server"],
 ];
@@ -47,6 +47,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("journal", "redact"),
     ("journal", "report"),
     ("middleware", "engine"),
+    ("server/once", "server/service"),
 ];
 
 /// Uses everything, and is used by nothing.

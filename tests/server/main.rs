@@ -19,6 +19,7 @@ mod contract;
 mod database;
 mod fingerprints;
 mod keys;
+mod once;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod orders;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -65,6 +66,8 @@ const CASES: &[(&str, Case)] = cases! {
     fingerprints: equal_bodies_match_and_others_do_not strange_json_is_not_dangerous;
     bodies: the_limit_is_on_the_bytes_that_are_read a_cut_body_is_never_run
         what_is_over_goes_unasked a_refusal_is_heard_by_who_is_still_sending;
+    once: work_that_is_delivered_again_is_done_once work_that_fails_is_done_again
+        one_of_many_deliveries_at_once_does_the_work;
     trouble: a_store_that_is_down_runs_nothing a_slow_store_is_waited_for
         an_answer_is_tried_again_to_be_stored a_lost_claim_ends_its_handler
         nothing_of_one_principal_reaches_another;
@@ -76,6 +79,7 @@ const TRANSACTIONAL: &[(&str, Case)] = cases! {
     transactional: effect_and_answer_commit_together what_failed_is_rolled_back_and_run_again
         a_commit_whose_word_was_lost_has_the_last_word a_lost_claim_commits_nothing
         an_answer_that_was_not_committed_is_not_kept;
+    once: what_a_job_writes_and_returns_commits_together;
 };
 
 fn main() -> ExitCode {

@@ -1,8 +1,13 @@
 //! Orders in the store's own database, written in one transaction with the answer.
 
 use axum::http::{Response, StatusCode};
+use post_once::IdempotencyKey;
+use post_once::fingerprint::Fingerprint;
 use post_once::server::Claim;
+use post_once::server::once::{Once, OnceError, Ran};
 use post_once::server::store::ClaimError;
+#[cfg(feature = "sqlite")]
+use post_once::server::store::SqliteClaims;
 
 use crate::world::{Store, World};
 
@@ -65,6 +70,41 @@ impl Orders {
             Orders::Postgres(pool, schema) => {
                 let sql = format!("SELECT count(*) FROM {schema}.orders");
                 sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(pool).await.unwrap()
+            }
+        }
+    }
+
+    /// Writes an order as a job of a queue does.
+    pub(crate) async fn once(
+        &self,
+        world: &World,
+        key: &IdempotencyKey,
+        fingerprint: Fingerprint,
+        delivery: u32,
+        fails: bool,
+    ) -> Result<Ran<u32>, OnceError<&'static str>> {
+        let end = |delivery| if fails { Err("told to fail") } else { Ok(delivery) };
+        match self {
+            #[cfg(feature = "sqlite")]
+            Orders::Sqlite(path) => {
+                let store = SqliteClaims::open(path).await.unwrap();
+                let mut connection = connect(path);
+                let work = |transaction: &rusqlite::Transaction<'_>| {
+                    transaction.execute("INSERT INTO orders VALUES ('job')", []).unwrap();
+                    end(delivery)
+                };
+                let once = Once::new(store);
+                once.run("shop", key, fingerprint, &mut connection, work).await
+            }
+            #[cfg(feature = "postgres")]
+            Orders::Postgres(_, schema) => {
+                let Store::Postgres(own) = &world.store else { panic!("of the same kind") };
+                let sql = format!("INSERT INTO {schema}.orders VALUES ('job')");
+                let work = async |connection: &mut sqlx::PgConnection| {
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(connection).await.unwrap();
+                    end(delivery)
+                };
+                Once::new(own.claims().await).run("shop", key, fingerprint, work).await
             }
         }
     }
