@@ -1,34 +1,11 @@
 //! Rows as they are read, and the values that are written into them.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::journal::{Ages, Draft, JournalError, Record, RowId, State, StoredAnswer, Token, Trail};
-
-/// The moment of a verb: that of its statement. One for the whole statement, so that it can be looked
-/// up in an index; and not that of the transaction, which may be a long one of the user's.
-macro_rules! now {
-    () => {
-        "statement_timestamp()"
-    };
-}
-
-/// Microseconds since then; less than none when it lies in the future.
-macro_rules! age {
-    ($time:literal) => {
-        concat!("(date_part('epoch', ", row::now!(), " - ", $time, ") * 1000000)::bigint")
-    };
-}
-
-/// The instant that lies so many microseconds ahead.
-macro_rules! ahead {
-    ($microseconds:literal) => {
-        concat!("(", row::now!(), " + ", $microseconds, " * interval '1 microsecond')")
-    };
-}
+use crate::store::postgres::duration;
 
 /// All that a [`Record`] is made of, of the row `o`. Ages in microseconds, by the server's clock.
 macro_rules! columns {
@@ -42,7 +19,8 @@ macro_rules! columns {
     };
 }
 
-pub(super) use {age, ahead, columns, now};
+pub(super) use crate::store::postgres::{age, ahead, microseconds, now};
+pub(super) use columns;
 
 /// Reads what `columns!()` selects, from this column on.
 pub(super) fn record(row: &PgRow, from: usize) -> Result<Record, JournalError> {
@@ -93,15 +71,4 @@ fn read(row: &PgRow, from: usize, id: RowId) -> Result<Result<Record, String>, s
         })
     };
     Ok(made())
-}
-
-/// An age or what is left; what lies in the future has no age.
-fn duration(microseconds: Option<i64>) -> Duration {
-    Duration::from_micros(u64::try_from(microseconds.unwrap_or_default()).unwrap_or_default())
-}
-
-/// Whole microseconds, at most a century: more is "for ever" for a lease and for a wait.
-pub(super) fn microseconds(duration: Duration) -> i64 {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
-    i64::try_from(duration.min(CENTURY).as_micros()).expect("a century fits")
 }

@@ -12,7 +12,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::insert::{BORN, INSERT, Insert, NAMED};
-use super::row::{self, ahead, microseconds, now};
+use super::row::{ahead, microseconds, now};
 use crate::journal::{Claim, Inserted, JournalError, Outcome, StoredAnswer, To, Trail};
 use crate::store::postgres::{Schema, Statement, Work};
 

@@ -183,7 +183,11 @@ impl Kept {
     }
 }
 
-impl Sealed for MemoryClaims {}
+impl Sealed for MemoryClaims {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
 
 #[async_trait]
 impl ClaimStore for MemoryClaims {

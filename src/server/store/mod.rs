@@ -12,6 +12,8 @@
 //!   writes through the store, or in a transaction with its answer, is refused.
 
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -22,6 +24,8 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 pub use memory::MemoryClaims;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresClaims, PostgresClaimsBuilder};
 #[cfg(feature = "sqlite")]
 pub use {
     rusqlite,
@@ -234,6 +238,10 @@ pub enum ClaimError {
     /// The store failed in the middle of a commit: the verb may or may not have been written.
     #[error("the store of keys failed while it was committing: {0}")]
     InDoubt(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The claim is no longer ours; nothing was written. Stop, and roll back what is not committed: another
+    /// worker has taken it over, or will.
+    #[error("the claim was lost to another worker: nothing was written, stop and roll back")]
+    Lost,
     /// A stored row cannot be read.
     #[error("the row of key {key} cannot be read: {what}")]
     Corrupt {
@@ -245,7 +253,10 @@ pub enum ClaimError {
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// The store itself, for what only one kind of store can do.
+        fn as_any(&self) -> &dyn std::any::Any;
+    }
 }
 
 pub(crate) use sealed::Sealed;

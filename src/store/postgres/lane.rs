@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::PgConnection;
+#[cfg(feature = "client")]
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
 
@@ -62,10 +63,12 @@ struct Shared<W: Work> {
     database: Database,
     queue: Mutex<Queue<W>>,
     filled: Notify,
+    #[cfg(feature = "client")]
     told: Mutex<Vec<Told<W>>>,
 }
 
 /// The answer to a verb that nobody waits for.
+#[cfg(feature = "client")]
 type Told<W> = oneshot::Receiver<Result<<W as Work>::Answer, Trouble>>;
 
 struct Queue<W: Work> {
@@ -97,6 +100,7 @@ impl<W: Work> Lanes<W> {
             database,
             queue: Mutex::new(queue),
             filled: Notify::new(),
+            #[cfg(feature = "client")]
             told: Mutex::default(),
         });
         for _ in 0..writers {
@@ -113,7 +117,8 @@ impl<W: Work> Lanes<W> {
         answer.await.unwrap_or_else(|_| Err(Trouble::Failed(Arc::new(Stopped))))
     }
 
-    /// Queues a verb whose answer nobody waits for.
+    /// Queues a verb whose answer nobody waits for. Only the journal has such.
+    #[cfg(feature = "client")]
     pub(crate) fn tell(&self, verb: W::Verb) {
         let (reply, answer) = oneshot::channel();
         {
@@ -127,6 +132,7 @@ impl<W: Work> Lanes<W> {
     }
 
     /// Waits for the answers that nobody waited for.
+    #[cfg(feature = "client")]
     pub(crate) async fn flush(&self) {
         let told = std::mem::take(&mut *self.handle.0.told());
         for answer in told {
@@ -150,6 +156,7 @@ impl<W: Work> Shared<W> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(feature = "client")]
     fn told(&self) -> MutexGuard<'_, Vec<Told<W>>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -130,7 +130,11 @@ impl SqliteClaims {
     }
 }
 
-impl Sealed for SqliteClaims {}
+impl Sealed for SqliteClaims {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
 
 #[async_trait]
 impl ClaimStore for SqliteClaims {
