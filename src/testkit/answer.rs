@@ -47,6 +47,26 @@ impl Answer {
         self
     }
 
+    /// As the server half gives it.
+    #[cfg(feature = "server")]
+    pub(super) async fn of<B: http_body::Body<Data = Bytes>>(response: http::Response<B>) -> Self {
+        use http_body_util::BodyExt as _;
+        let (parts, body) = response.into_parts();
+        // What was read before has no error; an empty body stands for one that broke off.
+        let body =
+            body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Self { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// As the server half takes it.
+    #[cfg(feature = "server")]
+    pub(super) fn response(&self) -> http::Response<Bytes> {
+        let mut response = http::Response::new(self.body.clone());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        response
+    }
+
     /// False where HTTP allows no body at all (RFC 9110 §6.4.1).
     pub(super) fn may_have_body(&self) -> bool {
         !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)

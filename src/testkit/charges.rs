@@ -17,6 +17,12 @@ pub struct Charge {
 }
 
 impl Charge {
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(feature = "server")]
+    pub(super) fn numbered(number: i64, key: Option<String>, received: Bytes) -> Charge {
+        Charge { id: format!("ch_{number}"), key, received }
+    }
+
     /// `ch_1`, `ch_2`, … in the order in which the effects happened.
     pub fn id(&self) -> &str {
         &self.id
@@ -99,15 +105,19 @@ impl Store {
         &self.charges
     }
 
-    /// `{"count":N,"charges":[{"id":…,"received":…}]}`
+    /// What [`listing`] shows of all charges.
     pub(super) fn listing(&self) -> serde_json::Value {
-        let charges: Vec<_> = self
-            .charges
-            .iter()
-            .map(|charge| serde_json::json!({ "id": charge.id, "received": as_json(&charge.received) }))
-            .collect();
-        serde_json::json!({ "count": charges.len(), "charges": charges })
+        listing(&self.charges)
     }
+}
+
+/// `{"count":N,"charges":[{"id":…,"received":…}]}`
+pub(super) fn listing(charges: &[Charge]) -> serde_json::Value {
+    let charges: Vec<_> = charges
+        .iter()
+        .map(|charge| serde_json::json!({ "id": charge.id, "received": as_json(&charge.received) }))
+        .collect();
+    serde_json::json!({ "count": charges.len(), "charges": charges })
 }
 
 /// The field that marks a replay: `Idempotency-Replayed: true`.

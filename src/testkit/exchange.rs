@@ -12,6 +12,8 @@ use super::charges::Begin;
 use super::fault::{Delivery, Fault, Kind};
 use super::keys::BadKey;
 use super::log::{EventKind, Received};
+#[cfg(feature = "server")]
+use super::shop::Order;
 use super::state::{State, pause};
 
 /// How many bytes of the body go out before it is cut.
@@ -22,6 +24,10 @@ pub(super) const GARBAGE: &[u8] = b"\x00\xffthis is no HTTP\r\n\r\n";
 pub(super) const ENDLESS_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest body that is read: 64 MiB.
 pub(super) const BODY_LIMIT: usize = 64 << 20;
+
+/// How long the first of two deliveries is at least in progress.
+#[cfg(feature = "server")]
+const OVERLAP: Duration = Duration::from_millis(100);
 
 /// Records a request whose body is left unread, and the fault.
 pub(super) fn record_unread(state: &State, request: Received, fault: &Fault) {
@@ -42,14 +48,25 @@ pub(super) async fn handle(
     let lists = request.method == Method::GET && request.target == "/v1/charges";
     let key = state.options.keys.read(&request.headers, &body);
     let shown = key.as_ref().ok().and_then(Option::as_deref);
+    #[cfg(feature = "server")]
+    let received = request.clone();
     state.log().request(request, shown, Some(body.len()));
 
     if safe {
-        let body = if lists { state.store().listing() } else { serde_json::json!({}) };
-        return (Answer::json(StatusCode::OK, body.to_string()), None);
+        let answer = if lists { listing(state).await } else { Answer::json(StatusCode::OK, "{}") };
+        return (answer, None);
     }
     match key {
-        Ok(key) => Call { connection, key, body }.serve(state, fault).await,
+        Ok(key) => {
+            let call = Call {
+                connection,
+                key,
+                body,
+                #[cfg(feature = "server")]
+                received,
+            };
+            call.serve(state, fault).await
+        }
         Err(BadKey) => {
             let title = "The idempotency key is empty, not visible ASCII, or given twice";
             (Answer::problem(StatusCode::BAD_REQUEST, title), None)
@@ -57,11 +74,30 @@ pub(super) async fn handle(
     }
 }
 
+/// Every effect so far.
+async fn listing(state: &State) -> Answer {
+    #[cfg(feature = "server")]
+    if let Some(shop) = &state.shop {
+        return match shop.till().all(state).await {
+            Ok(charges) => {
+                Answer::json(StatusCode::OK, super::charges::listing(&charges).to_string())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the charges cannot be listed");
+                Answer::refusal(StatusCode::SERVICE_UNAVAILABLE)
+            }
+        };
+    }
+    Answer::json(StatusCode::OK, state.store().listing().to_string())
+}
+
 /// A request that may have an effect.
 struct Call {
     connection: u64,
     key: Option<String>,
     body: Bytes,
+    #[cfg(feature = "server")]
+    received: Received,
 }
 
 impl Call {
@@ -79,7 +115,7 @@ impl Call {
         state.record(self.connection, name);
         let answer = match fault.kind {
             Kind::Answer(answer) => answer,
-            Kind::ReplayedAnswer(answer) => self.keep(state, answer),
+            Kind::ReplayedAnswer(answer) => self.keep(state, answer).await,
             Kind::HangBefore(time) => {
                 pause(time).await;
                 self.process(state, delay).await
@@ -92,7 +128,11 @@ impl Call {
     }
 
     /// Keeps the contract: claims the key, takes `delay` for the effect, stores the answer.
-    async fn process(&self, state: &State, delay: Duration) -> Answer {
+    async fn process(&self, state: &Arc<State>, delay: Duration) -> Answer {
+        #[cfg(feature = "server")]
+        if let Some(shop) = &state.shop {
+            return shop.answer(state, &self.received, self.order(delay, None)).await;
+        }
         match self.claim(state) {
             None => self.finish(state, delay).await,
             Some(refusal) => refusal,
@@ -101,6 +141,10 @@ impl Call {
 
     /// Two deliveries of one request. The second is served while the first is in progress.
     async fn deliver_twice(self, state: &Arc<State>) -> Answer {
+        #[cfg(feature = "server")]
+        if state.shop.is_some() {
+            return self.deliver_twice_to_shop(state).await;
+        }
         if let Some(refusal) = self.claim(state) {
             return refusal;
         }
@@ -117,7 +161,38 @@ impl Call {
         second
     }
 
-    fn keep(&self, state: &State, answer: Answer) -> Answer {
+    #[cfg(feature = "server")]
+    fn order(&self, delay: Duration, answer: Option<Answer>) -> Order {
+        let progress = Arc::default();
+        Order { connection: self.connection, key: self.key.clone(), delay, answer, progress }
+    }
+
+    /// Two deliveries, the second when the handler of the first has begun.
+    #[cfg(feature = "server")]
+    async fn deliver_twice_to_shop(self, state: &Arc<State>) -> Answer {
+        let first = self.order(state.options.delay.max(OVERLAP), None);
+        let progress = Arc::clone(&first.progress);
+        let (on, received) = (Arc::clone(state), self.received.clone());
+        state.spawn(async move {
+            if let Some(shop) = &on.shop {
+                shop.answer(&on, &received, first).await;
+            }
+        });
+        let begun = progress.begun();
+        tokio::select! {
+            () = begun => {}
+            // It was answered without its handler.
+            () = pause(OVERLAP) => {}
+        }
+        self.process(state, Duration::ZERO).await
+    }
+
+    async fn keep(&self, state: &Arc<State>, answer: Answer) -> Answer {
+        #[cfg(feature = "server")]
+        if let Some(shop) = &state.shop {
+            let order = self.order(Duration::ZERO, Some(answer));
+            return shop.answer(state, &self.received, order).await;
+        }
         if let Some(refusal) = self.claim(state) {
             return refusal;
         }

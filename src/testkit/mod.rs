@@ -12,7 +12,10 @@
 //! 3. Each request that is not safe takes the next [`Fault`] of the script, if one is left, and goes
 //!    wrong in that way. With [`close`](Fault::close) or [`cut`](Fault::cut) the effect has happened
 //!    and the client cannot know.
-//! 4. Everything is logged. Compare the [whole log](Server::transcript), and count the effects
+//! 4. With the feature `server` it can keep its keys by that half of the crate: `ServerBuilder::layered` in
+//!    memory, `sqlite` and `postgres` in a database, with the charges beside them, so that a server which is
+//!    started after it was killed goes on.
+//! 5. Everything is logged. Compare the [whole log](Server::transcript), and count the effects
 //!    [at the server](Server::charges): what the client believes is not evidence.
 //!
 #![cfg_attr(feature = "client", doc = "```")]
@@ -80,6 +83,8 @@
 //! It needs a tokio runtime with I/O and time enabled, and lives as long as that.
 
 mod answer;
+#[cfg(feature = "server")]
+mod backing;
 mod charges;
 #[cfg(feature = "server")]
 pub mod claims;
@@ -96,7 +101,11 @@ pub mod journal;
 mod keys;
 mod log;
 mod server;
+#[cfg(feature = "server")]
+mod shop;
 mod state;
+#[cfg(feature = "server")]
+mod till;
 mod tls;
 mod wire;
 

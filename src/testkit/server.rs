@@ -11,6 +11,8 @@ use http::HeaderName;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+#[cfg(feature = "server")]
+use super::backing::Keys;
 use super::charges::Charge;
 use super::fault::Fault;
 use super::keys::KeyCarrier;
@@ -53,6 +55,8 @@ impl Server {
             in_progress_retry_after: Some(1),
             tls: None,
             protocol: Protocol::Http1,
+            #[cfg(feature = "server")]
+            keys: Keys::Own,
         }
     }
 
@@ -141,6 +145,8 @@ pub struct ServerBuilder {
     in_progress_retry_after: Option<u64>,
     tls: Option<Tls>,
     protocol: Protocol,
+    #[cfg(feature = "server")]
+    keys: Keys,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -203,17 +209,41 @@ impl ServerBuilder {
         self
     }
 
+    /// Keeps the contract with [`IdempotencyLayer`](crate::server::IdempotencyLayer), its keys in memory. Then
+    /// the fingerprint of a request counts for what its body alone does otherwise, and the key is in a header.
+    #[cfg(feature = "server")]
+    pub fn layered(mut self) -> Self {
+        self.keys = Keys::Memory;
+        self
+    }
+
+    /// The same with keys and charges in a SQLite file, where the next server finds them.
+    #[cfg(all(feature = "server", feature = "sqlite"))]
+    pub fn sqlite(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.keys = Keys::Sqlite(path.into());
+        self
+    }
+
+    /// The same with keys and charges in PostgreSQL, in the schema `post_once`.
+    #[cfg(all(feature = "server", feature = "postgres"))]
+    pub fn postgres(mut self, pool: sqlx::PgPool) -> Self {
+        self.keys = Keys::Postgres(pool);
+        self
+    }
+
     /// Starts it on 127.0.0.1.
     ///
     /// # Errors
-    /// If the port cannot be bound, the name of the key's header is none, or no certificate can be
-    /// made.
+    /// If the port cannot be bound, the name of the key's header is none, no certificate can be made, or
+    /// the store of the keys cannot be opened.
     pub async fn start(self) -> io::Result<Server> {
         let options = Options {
             keys: self.carrier?,
             delay: self.delay,
             in_progress_retry_after: self.in_progress_retry_after,
         };
+        #[cfg(feature = "server")]
+        let shop = self.keys.shop(&options).await?;
         let (scheme, identity) = match self.tls {
             Some(tls) => ("https", Some(Identity::new(tls)?)),
             None => ("http", None),
@@ -226,7 +256,12 @@ impl ServerBuilder {
         let acceptor = identity.map(|identity| identity.acceptor(alpn)).transpose()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
         let address = listener.local_addr()?;
-        let state = State::new(options, self.script);
+        let state = State::new(
+            options,
+            self.script,
+            #[cfg(feature = "server")]
+            shop,
+        );
         let front = Front { state: Arc::clone(&state), protocol: self.protocol, acceptor };
         state.spawn(front.accept(listener));
         Ok(Server { state, address, scheme, ca_pem })

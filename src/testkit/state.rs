@@ -31,6 +31,9 @@ pub(super) struct Options {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) options: Options,
+    /// With the layer of the server half: it keeps the keys.
+    #[cfg(feature = "server")]
+    pub(super) shop: Option<super::shop::Shop>,
     script: Mutex<VecDeque<Fault>>,
     store: Mutex<Store>,
     log: Mutex<Log>,
@@ -42,9 +45,15 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(options: Options, script: VecDeque<Fault>) -> Arc<Self> {
+    pub(super) fn new(
+        options: Options,
+        script: VecDeque<Fault>,
+        #[cfg(feature = "server")] shop: Option<super::shop::Shop>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             options,
+            #[cfg(feature = "server")]
+            shop,
             script: Mutex::new(script),
             store: Mutex::default(),
             log: Mutex::new(Log::new()),

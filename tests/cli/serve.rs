@@ -32,6 +32,37 @@ async fn a_server_with_faults_and_a_sender_make_one_charge() {
 }
 
 #[tokio::test]
+async fn keys_and_charges_in_a_store_outlive_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("api.db");
+    let store = ["--store", store.to_str().unwrap()];
+    let charge = ["--json", r#"{"amount":1}"#, "--key", "k", "--output", "json"];
+    for replayed in [false, true] {
+        let (mut server, url) = serve(&store).await;
+        let charges = format!("{url}/v1/charges");
+        let ran = run(send_to(&charges, &charge)).await;
+        let sent = ran.json();
+        assert_eq!((ran.code, &sent["replayed"]), (0, &replayed.into()), "{}", ran.stderr);
+        assert_eq!(sent["body"]["id"], "ch_1");
+        let other = run(send_to(&charges, &["--json", "2", "--key", "k"])).await;
+        assert_eq!(other.code, 4, "the key belongs to another request");
+        let listed = run(send_to(&charges, &["-X", "GET"])).await;
+        let expected = r#"{"charges":[{"id":"ch_1","received":{"amount":1}}],"count":1}"#;
+        assert_eq!(listed.text(), expected);
+        server.kill().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_used_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(tool(["serve", "--store", folder.path().to_str().unwrap()])).await;
+    assert_eq!((ran.code, ran.text()), (8, ""));
+    assert!(ran.stderr.contains("the store"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cannot be used"), "{}", ran.stderr);
+}
+
+#[tokio::test]
 async fn a_charge_takes_the_delay() {
     let (_server, url) = serve(&["--delay", "60s"]).await;
     let flags = ["--max-attempts", "1", "--attempt-timeout", "300ms"];

@@ -10,6 +10,7 @@ use post_once::testkit::Fault;
 use post_once::{Contract, IdempotencyKey};
 
 use crate::exit;
+use crate::journal::Place;
 use crate::journal_args::{
     DecideArgs, PendingArgs, PurgeArgs, ResumeArgs, SendJournalArgs, ShowArgs,
 };
@@ -203,6 +204,11 @@ pub(crate) struct ServeArgs {
     /// Retry-After: 2), is answered before.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Vec<Fault>,
+
+    /// Where keys and charges are kept, so that the next server finds them: the path of a SQLite file, or a
+    /// postgres:// URL [default: in memory].
+    #[arg(long, value_name = "PATH|URL", value_parser = Place::parse)]
+    pub(crate) store: Option<Place>,
 }
 
 /// Print a completion script for a shell.

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::output::{say, with_causes};
 
 /// How long the tool waits for a database that is away.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most rows that are read at once.
 const PAGE: u32 = 500;

@@ -3,9 +3,11 @@
 use std::io;
 
 use post_once::testkit::Server;
+use sqlx::postgres::PgPoolOptions;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
+use crate::journal::{PATIENCE, Place};
 use crate::output::{print, say};
 use crate::signal::{self, Stop};
 
@@ -15,7 +17,14 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
     match runtime.and_then(|runtime| runtime.block_on(serve(args))) {
         Ok(exit) => exit,
         Err(error) => {
-            say(&format!("error: cannot listen on port {}: {error}", args.port));
+            let what = match &args.store {
+                // The socket has kinds of its own.
+                Some(store) if error.kind() == io::ErrorKind::Other => {
+                    format!("the store {} cannot be used", store.shown())
+                }
+                _ => format!("cannot listen on port {}", args.port),
+            };
+            say(&format!("error: {what}: {error}"));
             Exit::Environment
         }
     }
@@ -23,12 +32,17 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
 
 async fn serve(args: &ServeArgs) -> io::Result<Exit> {
     let stop = signal::stop()?;
-    let server = Server::builder()
-        .port(args.port)
-        .delay(args.delay)
-        .faults(args.fault.iter().cloned())
-        .start()
-        .await?;
+    let server =
+        Server::builder().port(args.port).delay(args.delay).faults(args.fault.iter().cloned());
+    let server = match &args.store {
+        None => server.layered(),
+        Some(Place::File(path)) => server.sqlite(path),
+        Some(Place::Database(url)) => {
+            let pool = PgPoolOptions::new().acquire_timeout(PATIENCE).connect_lazy(url);
+            server.postgres(pool.map_err(io::Error::other)?)
+        }
+    };
+    let server = server.start().await?;
     let line = format!("listening on {}\n", server.url(""));
     if print(line.as_bytes(), Exit::Success) == Exit::Environment {
         return Ok(Exit::Environment);
