@@ -28,6 +28,7 @@ const LEVELS: &[&[&str]] = &[
         "journal/sqlite",
         "journal/postgres",
         "server/store/memory",
+        "server/store/postgres",
     ],
     &["engine", "middleware"],
     &["client"],

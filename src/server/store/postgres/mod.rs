@@ -62,7 +62,9 @@ use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use thiserror::Error;
 
-use super::{Ask, ClaimError, ClaimStore, Claimed, Decision, Held, Holder, Name, Row, Sealed};
+use super::{
+    Ask, ClaimError, ClaimStore, Claimed, Decision, Held, Holder, Name, Row, Sealed, Token,
+};
 use crate::clock::{Clock, SystemClock};
 use crate::server::answer::StoredAnswer;
 use crate::server::claim::RecoveryPoint;
@@ -275,7 +277,8 @@ impl ClaimStore for PostgresClaims {
 
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError> {
         fits([&holder.name.principal, &holder.name.key])?;
-        self.held(|| Verb::Release { holder: holder.clone() }).await
+        let next = Token::mint().0;
+        self.held(|| Verb::Release { holder: holder.clone(), next }).await
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Row>, ClaimError> {
