@@ -184,7 +184,7 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
             let holder = win(&claims, &name("order-1")).await;
             cluster.kill();
             let mut tasks = JoinSet::new();
-            for number in 0..600 {
+            for number in 0..5_000 {
                 let claims = claims.clone();
                 let ask = ask(&name(&format!("late-{number}")), "{}", LONG, LONG);
                 tasks.spawn(async move { claims.claim(&ask).await });
