@@ -26,12 +26,14 @@ async fn fill(pool: &PgPool, schema: &str, over: u32, half_done: u32, live: u32)
     sqlx::raw_sql(AssertSqlSafe(format!("ANALYZE {schema}.claim"))).execute(pool).await.unwrap();
 }
 
-/// How often an index was begun with, and how many of its entries were read, since the server knows of it.
-async fn used(pool: &PgPool, schema: &str) -> (i64, i64) {
-    let used = "SELECT idx_scan, idx_tup_read FROM pg_stat_user_indexes \
-                WHERE schemaname = $1 AND indexrelname = 'claim_expires'";
+/// How often the index was begun with, and how many of its entries were read; and how many rows were read
+/// without any index.
+async fn used(pool: &PgPool, schema: &str) -> (i64, i64, i64) {
+    let used = "SELECT i.idx_scan, i.idx_tup_read, t.seq_tup_read \
+                FROM pg_stat_user_indexes i JOIN pg_stat_user_tables t USING (relid) \
+                WHERE i.schemaname = $1 AND i.indexrelname = 'claim_expires'";
     let row = sqlx::query(used).bind(schema).fetch_one(pool).await.unwrap();
-    (row.get(0), row.get(1))
+    (row.get(0), row.get(1), row.get(2))
 }
 
 pub(crate) const TESTS: &[(&str, crate::Test)] = &[
@@ -53,7 +55,7 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
             // A session tells of what it has read when it ends.
             drop(claims);
             sweeping.close().await;
-            let mut read = (0, 0);
+            let mut read = (0, 0, 0);
             for _ in 0..100 {
                 read = used(&pool, schema).await;
                 if read.0 >= 32 {
@@ -62,11 +64,21 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
                 pause(50).await;
             }
             // 30 batches, and twice to see that there is nothing left: the second time from the start.
-            assert_eq!(read.0, 32, "by the index, once for each");
+            assert_eq!((read.0, read.2), (32, 0), "by the index, once for each");
             assert!((3_000..3_000 + 30 + 3_000 + 100).contains(&read.1), "{read:?}");
             let left = format!("SELECT count(*) FROM {schema}.claim");
             let left = sqlx::query(AssertSqlSafe(left)).fetch_one(&pool).await.unwrap();
             assert_eq!(left.get::<i64, _>(0), 23_000);
+        })
+    }),
+    ("claims::sweep::a_large_limit_is_kept_in_batches", |server| {
+        server.test(async |schema| {
+            let pool = server.pool();
+            let claims = open(&pool, schema).await;
+            fill(&pool, schema, 1_800, 100, 100).await;
+            for (limit, swept) in [(0, 0), (1_201, 1_201), (1_000, 599), (1_000, 0)] {
+                assert_eq!(claims.sweep(limit).await.unwrap(), swept, "{limit}");
+            }
         })
     }),
     ("claims::sweep::what_somebody_writes_is_left_for_the_next_time", |server| {

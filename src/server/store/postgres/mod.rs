@@ -3,8 +3,8 @@
 //! The rule:
 //!
 //! 1. It lives in a schema of its own (`post_once`), in your database, reached through your pool. Each
-//!    [`PostgresClaims`] takes a few connections out of the pool for good, its writers; lists and sweeps
-//!    borrow one.
+//!    [`PostgresClaims`] takes a few connections out of the pool for good, its writers; lists borrow
+//!    one.
 //! 2. What is asked while a writer is busy is its next statement: up to 256 verbs, one round trip. A claim
 //!    inserts or reads; a row whose worker is dead is taken over by a second statement that names the token
 //!    which was seen.
