@@ -114,16 +114,19 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
                 let warm = async |verb: &str| {
                     // The connection that replaces the lost one has to prepare them anew.
                     for round in 0..2 {
-                        let name = name(&format!("warm-{verb}-{lost}-{round}"));
-                        win_for(&claims, &name, none).await;
-                        let holder = win(&claims, &name).await;
+                        let warm = name(&format!("warm-{verb}-{lost}-{round}"));
+                        win_for(&claims, &warm, none).await;
+                        let holder = win(&claims, &warm).await;
                         yes(claims.renew(&holder, LONG).await.unwrap());
                         yes(claims.checkpoint(&holder, &point, none).await.unwrap());
                         yes(claims.settle(&holder, &Decision::RunAgain).await.unwrap());
-                        let holder = win(&claims, &name).await;
+                        let holder = win(&claims, &warm).await;
                         yes(claims.release(&holder).await.unwrap());
-                        let holder = win(&claims, &name).await;
+                        let holder = win(&claims, &warm).await;
                         yes(claims.complete(&holder, &done, LONG).await.unwrap());
+                        let dead = name(&format!("dead-{verb}-{lost}-{round}"));
+                        let dead = win_for(&claims, &dead, none).await;
+                        yes(claims.settle(&dead, &Decision::Forget).await.unwrap());
                     }
                     if lost {
                         proxy.lose_the_next_answer();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use post_once::server::store::{ClaimStore, Claimed, Held, Holder, Name, PostgresClaims};
-use post_once::testkit::claims::{CASES, Subject, ask, case};
+use post_once::testkit::claims::{CASES, Subject, ask, case, name};
 use sqlx::PgPool;
 
 use crate::subject::{LONG, Server};
@@ -26,7 +26,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static str> {
 }
 
 /// The unit of time of the suite.
-const UNIT: Duration = Duration::from_millis(80);
+const UNIT: Duration = Duration::from_millis(160);
 
 /// The suite on a table that is partitioned.
 pub(crate) fn run_partitioned(server: &Server, name: &str) -> Result<(), Failed> {
@@ -38,6 +38,7 @@ pub(crate) fn run(server: &Server, name: &str) -> Result<(), Failed> {
     server.test(async |schema| {
         let [east, west] = far_apart(server);
         let (store, other) = tokio::join!(open(&east, schema), open(&west, schema));
+        warm([&store, &other]).await;
         case(name, &Subject::in_real_time(store, other, UNIT)).await;
     })
 }
@@ -50,6 +51,15 @@ fn far_apart(server: &Server) -> [PgPool; 2] {
 
 async fn open(pool: &PgPool, schema: &str) -> PostgresClaims {
     PostgresClaims::builder(pool.clone()).schema(schema).build().await.unwrap()
+}
+
+/// Opens the connections, which a short lease must not wait for.
+async fn warm(stores: [&PostgresClaims; 2]) {
+    let nobody = name("nobody");
+    for claims in stores {
+        let (one, other) = tokio::join!(claims.look(&nobody), claims.look(&nobody));
+        assert_eq!((one.unwrap(), other.unwrap()), (None, None));
+    }
 }
 
 /// Wins a new key, with a lease that is not over before the test is.

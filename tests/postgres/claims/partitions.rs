@@ -6,7 +6,7 @@ use post_once::testkit::claims::{Subject, answer, ask, case, name};
 use sqlx::{AssertSqlSafe, PgPool, Row};
 use tokio::task::JoinSet;
 
-use super::{far_apart, open, win, yes};
+use super::{far_apart, open, warm, win, yes};
 use crate::subject::{LONG, Server};
 
 /// The statements of the page.
@@ -26,7 +26,9 @@ pub(crate) fn run(server: &Server, name: &str) -> Result<(), Failed> {
         let [east, west] = far_apart(server);
         let store = open(&east, schema).await;
         partition(&east, schema).await;
-        let subject = Subject::in_real_time(store, open(&west, schema).await, super::UNIT);
+        let other = open(&west, schema).await;
+        warm([&store, &other]).await;
+        let subject = Subject::in_real_time(store, other, super::UNIT);
         case(name, &subject).await;
     })
 }
