@@ -86,6 +86,8 @@ pub mod claims;
 mod clock;
 mod exchange;
 mod fault;
+#[cfg(feature = "server")]
+mod faulty;
 mod http1;
 mod http1_read;
 mod http2;
@@ -101,6 +103,8 @@ mod wire;
 pub use charges::Charge;
 pub use clock::ManualClock;
 pub use fault::{Fault, FaultError};
+#[cfg(feature = "server")]
+pub use faulty::{FaultyClaims, Verb};
 pub use log::{Event, EventKind, Received};
 pub use server::{Server, ServerBuilder, refused_url};
 pub use tls::Tls;

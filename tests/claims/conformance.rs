@@ -15,3 +15,21 @@ mod memory {
 
     post_once::claims_conformance!(fresh);
 }
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use post_once::server::store::SqliteClaims;
+
+    use super::*;
+
+    async fn fresh() -> Subject<SqliteClaims> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("claims");
+        let clock = ManualClock::new();
+        let open = || SqliteClaims::builder(&path).clock(clock.clone()).open();
+        let (store, other) = (open().await.unwrap(), open().await.unwrap());
+        Subject::on_clock(store, other, clock).keep(folder)
+    }
+
+    post_once::claims_conformance!(fresh);
+}

@@ -3,3 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod conformance;
+#[cfg(feature = "sqlite")]
+mod sqlite;

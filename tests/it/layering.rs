@@ -20,6 +20,7 @@ const LEVELS: &[&[&str]] = &[
         "refusal",
         "journal",
         "server/store",
+        "server/problem",
     ],
     &[
         "error",
@@ -29,9 +30,10 @@ const LEVELS: &[&[&str]] = &[
         "journal/postgres",
         "server/store/memory",
         "server/store/postgres",
+        "server/store/sqlite",
     ],
-    &["engine", "middleware"],
-    &["client"],
+    &["engine", "middleware", "server/service", "server/once", "server/sweep"],
+    &["client", "server/layer"],
     &["resume", "server"],
 ];
 
@@ -46,6 +48,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("journal", "redact"),
     ("journal", "report"),
     ("middleware", "engine"),
+    ("server/once", "server/service"),
 ];
 
 /// Uses everything, and is used by nothing.
@@ -155,6 +158,41 @@ fn violations(file: &File) -> Vec<String> {
 fn arrows_point_down_or_sideways_where_listed() {
     let found: Vec<_> = files("src").iter().flat_map(violations).collect();
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What both halves of the crate stand on. Neither knows anything else of the other.
+const SHARED: &[&str] = &["clock", "key", "fingerprint", "store"];
+
+/// The arrows of a file that cross from one half of the crate to the other.
+fn crossings(file: &File) -> Vec<String> {
+    let Some(module) = file.module() else { return Vec::new() };
+    let half = |module: &str| match module.split('/').next() {
+        Some(TESTKIT) => None,
+        Some(top) if SHARED.contains(&top) => None,
+        top => Some(top == Some("server")),
+    };
+    let Some(ours) = half(&module) else { return Vec::new() };
+    let names = file.names().into_iter().map(|path| path.join("/"));
+    let crossing = names.filter(|name| half(name).is_some_and(|theirs| theirs != ours));
+    crossing.map(|name| format!("{}: {name} is of the other half", file.path)).collect()
+}
+
+#[test]
+fn the_halves_know_nothing_of_each_other() {
+    let found: Vec<_> = files("src").iter().flat_map(crossings).collect();
+    assert!(found.is_empty(), "{found:#?}");
+
+    let file = |path: &str, source: &str| File { path: path.into(), source: source.into() };
+    for (path, source, crosses) in [
+        ("src/server/layer/run.rs", "use crate::retry::Delay;", true),
+        ("src/server/store/sqlite.rs", "use crate::journal::Journal;", true),
+        ("src/resume/mod.rs", "use crate::server::Claim;", true),
+        ("src/server/layer/run.rs", "use crate::clock::Clock;", false),
+        ("src/server/layer/run.rs", "use crate::server::Claim;", false),
+        ("src/testkit/server.rs", "use crate::server::Claim;", false),
+    ] {
+        assert_eq!(!crossings(&file(path, source)).is_empty(), crosses, "{path}: {source}");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ use super::{
     Purge, Record, RowId, Sealed, Token, Trail,
 };
 use crate::clock::Clock;
-use crate::store::sqlite::{Store, StoreError};
+use crate::store::sqlite::{Store, StoreError, millis};
 
 pub use builder::{Completions, SqliteJournalBuilder};
 
@@ -115,7 +115,7 @@ impl SqliteJournal {
 
     /// What the rows mean now, up to the first that cannot be read; its error when it is the first.
     fn records(&self, rows: Vec<Read>) -> Result<Vec<Record>, JournalError> {
-        let now = row::millis(self.0.clock.wall());
+        let now = millis(self.0.clock.wall());
         let mut records = Vec::with_capacity(rows.len());
         for read in rows {
             match read.and_then(|stored| stored.record(now)) {
@@ -171,7 +171,7 @@ impl Journal for SqliteJournal {
         let (rows, now) = self
             .write(move |on, now| {
                 let rows = verbs::claim_due(on, &filter, now, lease)?;
-                Ok((rows, row::millis(now)))
+                Ok((rows, millis(now)))
             })
             .await?;
         let mut claimed = Vec::with_capacity(rows.len());
@@ -286,7 +286,7 @@ fn inserted(added: Added) -> Result<Inserted, JournalError> {
     match added {
         Added::New(claim) => Ok(Inserted::New(claim)),
         Added::Found(read, now) => {
-            let record = (*read)?.record(row::millis(now))?;
+            let record = (*read)?.record(millis(now))?;
             Ok(Inserted::Found(Box::new(record)))
         }
     }

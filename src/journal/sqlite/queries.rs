@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params};
 
-use super::row::{Stored, columns, millis};
+use super::row::{Stored, columns};
 use super::verbs::Read;
 use crate::journal::{Gauges, List, Purge};
-use crate::store::sqlite::atomically;
+use crate::store::sqlite::{atomically, millis};
 
 /// What nobody will touch any more, since before the time in ?2.
 macro_rules! closed {

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::queries;
-use super::row::{Stored, after, columns, corrupt, length, millis};
+use super::row::{Stored, columns, corrupt};
 use super::sum;
 use crate::journal::{
     Claim, Decision, Draft, Due, Held, JournalError, Outcome, RowId, To, Token, Trail,
 };
-use crate::store::sqlite::atomically;
+use crate::store::sqlite::{after, atomically, length, millis};
 
 /// A row that could be read, or why not.
 pub(super) type Read = std::result::Result<Stored, JournalError>;

@@ -1,6 +1,9 @@
 //! The store in memory: the reference, and what tests want. It forgets all with its process.
+//!
+//! Its verbs take as long among a million keys as among a thousand, but for the depth of a tree: what may be
+//! forgotten, and what may wait for a person, have an index each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +16,7 @@ use super::{
 use crate::clock::{Clock, SystemClock};
 use crate::fingerprint::Fingerprint;
 use crate::server::answer::StoredAnswer;
-use crate::server::claim::{RecoveryPoint, Seen, Verdict, claim};
+use crate::server::claim::{MOST_RUNS, RecoveryPoint, Seen, Verdict, claim};
 
 /// A store in memory. Clones share it.
 ///
@@ -21,12 +24,22 @@ use crate::server::claim::{RecoveryPoint, Seen, Verdict, claim};
 /// - Anything after the end of the process: a retry that reaches the next one is run again.
 #[derive(Clone, Debug)]
 pub struct MemoryClaims {
-    rows: Arc<Mutex<BTreeMap<Name, Kept>>>,
+    rows: Arc<Mutex<Rows>>,
     clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    kept: BTreeMap<Arc<Name>, Kept>,
+    /// By when each may be forgotten; without those that may never be.
+    ending: BTreeSet<(Duration, Arc<Name>)>,
+    /// Those of which some wait for a person. What goes well is never here.
+    unfinished: BTreeSet<Arc<Name>>,
 }
 
 #[derive(Debug)]
 struct Kept {
+    name: Arc<Name>,
     token: Token,
     fingerprint: Fingerprint,
     answer: Option<StoredAnswer>,
@@ -56,23 +69,61 @@ impl MemoryClaims {
         MemoryClaims { rows: Arc::default(), clock: Arc::new(clock) }
     }
 
-    fn rows(&self) -> MutexGuard<'_, BTreeMap<Name, Kept>> {
-        // Each verb changes a row at its end, in one go.
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        // Nothing panics between a change of a row and that of its places in the indexes.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the row that this holder works on.
-    fn held<T>(
+    fn held(
         &self,
         holder: &Holder,
-        change: impl FnOnce(&mut Kept, Duration) -> T,
-    ) -> Result<Held<T>, ClaimError> {
+        change: impl FnOnce(&mut Kept, Duration),
+    ) -> Result<Held<()>, ClaimError> {
         let now = self.clock.monotonic();
-        match self.rows().get_mut(&holder.name) {
-            Some(kept) if kept.token == holder.token && kept.answer.is_none() => {
-                Ok(Held::Yes(change(kept, now)))
+        let mut rows = self.rows();
+        if !rows.is_held_by(holder) {
+            return Ok(Held::Lost);
+        }
+        rows.change(&holder.name, |kept| change(kept, now));
+        Ok(Held::Yes(()))
+    }
+}
+
+impl Rows {
+    fn is_held_by(&self, holder: &Holder) -> bool {
+        let kept = self.kept.get(&holder.name);
+        kept.is_some_and(|kept| kept.token == holder.token && kept.answer.is_none())
+    }
+
+    fn insert(&mut self, kept: Kept) {
+        self.remove(&kept.name);
+        self.ending.extend(kept.ends().map(|end| (end, Arc::clone(&kept.name))));
+        self.kept.insert(Arc::clone(&kept.name), kept);
+    }
+
+    fn change(&mut self, name: &Name, change: impl FnOnce(&mut Kept)) {
+        let Some(kept) = self.kept.get_mut(name) else { return };
+        let (end, unfinished) = (kept.ends(), kept.is_unfinished());
+        change(kept);
+        if end != kept.ends() {
+            if let Some(end) = end {
+                self.ending.remove(&(end, Arc::clone(&kept.name)));
             }
-            _ => Ok(Held::Lost),
+            self.ending.extend(kept.ends().map(|end| (end, Arc::clone(&kept.name))));
+        }
+        match (unfinished, kept.is_unfinished()) {
+            (false, true) => drop(self.unfinished.insert(Arc::clone(&kept.name))),
+            (true, false) => drop(self.unfinished.remove(name)),
+            (false, false) | (true, true) => {}
+        }
+    }
+
+    fn remove(&mut self, name: &Name) {
+        let Some(kept) = self.kept.remove(name) else { return };
+        self.unfinished.remove(name);
+        if let Some(end) = kept.ends() {
+            self.ending.remove(&(end, kept.name));
         }
     }
 }
@@ -80,6 +131,7 @@ impl MemoryClaims {
 impl Kept {
     fn new(ask: &Ask, now: Duration) -> Kept {
         Kept {
+            name: Arc::new(ask.holder.name.clone()),
             token: ask.holder.token,
             fingerprint: ask.fingerprint,
             answer: None,
@@ -102,9 +154,23 @@ impl Kept {
         }
     }
 
-    fn row(&self, name: &Name, now: Duration) -> Row {
+    /// When it may be forgotten, as it is; by the same rule as [`Seen::may_be_forgotten`].
+    fn ends(&self) -> Option<Duration> {
+        match (&self.answer, &self.point) {
+            (Some(_), _) => Some(self.expires),
+            (None, None) => Some(self.expires.max(self.locked_until)),
+            (None, Some(_)) => None,
+        }
+    }
+
+    /// It may wait for a person, now or when its lease or its retention is over.
+    fn is_unfinished(&self) -> bool {
+        self.answer.is_none() && (self.point.is_some() || self.runs >= MOST_RUNS)
+    }
+
+    fn row(&self, now: Duration) -> Row {
         Row {
-            holder: Holder::new(name.clone(), self.token),
+            holder: Holder::new(Name::clone(&self.name), self.token),
             seen: self.seen(now),
             age: now.saturating_sub(self.since),
             answer: self.answer.clone(),
@@ -117,24 +183,31 @@ impl Kept {
     }
 }
 
-impl Sealed for MemoryClaims {}
+impl Sealed for MemoryClaims {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
 
 #[async_trait]
 impl ClaimStore for MemoryClaims {
     async fn claim(&self, ask: &Ask) -> Result<Claimed, ClaimError> {
         let now = self.clock.monotonic();
         let mut rows = self.rows();
-        let kept = rows.get_mut(&ask.holder.name);
-        let verdict = claim(kept.as_ref().map(|kept| kept.seen(now)).as_ref(), &ask.fingerprint);
+        let kept = rows.kept.get(&ask.holder.name);
+        let verdict = claim(kept.map(|kept| kept.seen(now)).as_ref(), &ask.fingerprint);
         Ok(match (verdict, kept) {
             (Verdict::TakeOver, Some(kept)) => {
-                kept.token = ask.holder.token;
-                kept.runs = kept.runs.saturating_add(1);
-                kept.locked_until = now.saturating_add(ask.lease);
-                Claimed::Won { run: kept.runs, point: kept.point.clone() }
+                let (run, point) = (kept.runs.saturating_add(1), kept.point.clone());
+                rows.change(&ask.holder.name, |kept| {
+                    kept.token = ask.holder.token;
+                    kept.runs = run;
+                    kept.locked_until = now.saturating_add(ask.lease);
+                });
+                Claimed::Won { run, point }
             }
             (Verdict::Fresh | Verdict::TakeOver, _) => {
-                rows.insert(ask.holder.name.clone(), Kept::new(ask, now));
+                rows.insert(Kept::new(ask, now));
                 Claimed::Won { run: 1, point: None }
             }
             (Verdict::Replay, Some(Kept { answer: Some(answer), .. })) => {
@@ -173,66 +246,112 @@ impl ClaimStore for MemoryClaims {
 
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError> {
         let mut rows = self.rows();
-        match rows.get_mut(&holder.name) {
-            Some(kept) if kept.token == holder.token && kept.answer.is_none() => {
-                if kept.point.is_some() {
-                    // A heartbeat that comes late must not hold it again.
-                    kept.token = Token::mint();
-                    kept.locked_until = Duration::ZERO;
-                } else {
-                    rows.remove(&holder.name);
-                }
-                Ok(Held::Yes(()))
-            }
-            _ => Ok(Held::Lost),
+        if !rows.is_held_by(holder) {
+            return Ok(Held::Lost);
         }
+        if rows.kept.get(&holder.name).is_some_and(|kept| kept.point.is_some()) {
+            rows.change(&holder.name, |kept| {
+                // A heartbeat that comes late must not hold it again.
+                kept.token = Token::mint();
+                kept.locked_until = Duration::ZERO;
+            });
+        } else {
+            rows.remove(&holder.name);
+        }
+        Ok(Held::Yes(()))
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Row>, ClaimError> {
         let now = self.clock.monotonic();
-        Ok(self.rows().get(name).map(|kept| kept.row(name, now)))
+        Ok(self.rows().kept.get(name).map(|kept| kept.row(now)))
     }
 
     async fn list(&self, after: Option<&Name>, limit: u32) -> Result<Vec<Row>, ClaimError> {
         let now = self.clock.monotonic();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = self.rows();
-        let rows = rows.range((from, Bound::Unbounded)).map(|(name, kept)| kept.row(name, now));
-        let wanted = rows.filter(|row| row.seen.waits_for_a_person());
+        let names = rows.unfinished.range::<Name, _>((from, Bound::Unbounded));
+        let found = names.filter_map(|name| rows.kept.get(name)).map(|kept| kept.row(now));
+        let wanted = found.filter(|row| row.seen.waits_for_a_person());
         Ok(wanted.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
     }
 
     async fn settle(&self, seen: &Holder, decision: &Decision) -> Result<Held<()>, ClaimError> {
         let now = self.clock.monotonic();
         let mut rows = self.rows();
-        let Some(kept) = rows.get_mut(&seen.name) else { return Ok(Held::Lost) };
-        if kept.token != seen.token || kept.answer.is_some() || kept.seen(now).is_live() {
+        let is_live = rows.kept.get(&seen.name).is_some_and(|kept| kept.seen(now).is_live());
+        if is_live || !rows.is_held_by(seen) {
             return Ok(Held::Lost);
         }
-        // Whoever was late must not write any more.
-        kept.token = Token::mint();
-        match decision {
-            Decision::RunAgain => {
-                kept.runs = 0;
-                if let Some(point) = &mut kept.point {
-                    point.unconfirmed = false;
-                }
-            }
-            Decision::Answer(answer, retention) => kept.complete(answer, now, *retention),
-            Decision::Forget => drop(rows.remove(&seen.name)),
+        if let Decision::Forget = decision {
+            rows.remove(&seen.name);
+            return Ok(Held::Yes(()));
         }
+        rows.change(&seen.name, |kept| {
+            // Whoever was late must not write any more.
+            kept.token = Token::mint();
+            if let Decision::Answer(answer, retention) = decision {
+                kept.complete(answer, now, *retention);
+                return;
+            }
+            kept.runs = 0;
+            if let Some(point) = &mut kept.point {
+                point.unconfirmed = false;
+            }
+        });
         Ok(Held::Yes(()))
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, ClaimError> {
         let now = self.clock.monotonic();
         let mut rows = self.rows();
-        let over = rows.iter().filter(|(_, kept)| kept.seen(now).may_be_forgotten());
-        let over: Vec<_> = over
-            .take(usize::try_from(limit).unwrap_or(usize::MAX))
-            .map(|(name, _)| name.clone())
-            .collect();
-        over.iter().for_each(|name| drop(rows.remove(name)));
-        Ok(over.len() as u64)
+        let mut swept = 0;
+        while swept < u64::from(limit) && rows.ending.first().is_some_and(|(end, _)| *end <= now) {
+            if let Some((_, name)) = rows.ending.pop_first() {
+                rows.remove(&name);
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method, StatusCode};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_indexes_follow_the_rule() {
+        let name = Name { principal: String::new(), key: "order-1".to_owned() };
+        let fingerprint = Fingerprint::new(&Method::POST, "/", None, b"");
+        let holder = Holder::new(name, Token::mint());
+        let answer = StoredAnswer::new(StatusCode::OK, HeaderMap::new(), None);
+        let point = RecoveryPoint::reached("charged", None);
+        for lease in 0..3 {
+            for retention in 0..3 {
+                for (answer, point, runs) in [
+                    (None, None, 1),
+                    (None, None, MOST_RUNS),
+                    (None, Some(&point), 1),
+                    (Some(&answer), None, 1),
+                    (Some(&answer), Some(&point), MOST_RUNS),
+                ] {
+                    let (lease, retention) = (SECOND * lease, SECOND * retention);
+                    let ask = Ask::new(holder.clone(), fingerprint, lease, retention);
+                    let (answer, point) = (answer.cloned(), point.cloned());
+                    let kept = Kept { answer, point, runs, ..Kept::new(&ask, Duration::ZERO) };
+                    for now in (0..4).map(|seconds| SECOND * seconds) {
+                        let ended = kept.ends().is_some_and(|end| end <= now);
+                        assert_eq!(ended, kept.seen(now).may_be_forgotten(), "{kept:?} {now:?}");
+                        let waits = kept.seen(now).waits_for_a_person();
+                        assert!(!waits || kept.is_unfinished(), "{kept:?} {now:?}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -14,6 +14,8 @@
 mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::fmt;
 use std::time::Duration;
@@ -24,6 +26,11 @@ use thiserror::Error;
 pub use memory::MemoryClaims;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresClaims, PostgresClaimsBuilder};
+#[cfg(feature = "sqlite")]
+pub use {
+    rusqlite,
+    sqlite::{SqliteClaims, SqliteClaimsBuilder},
+};
 
 use super::answer::StoredAnswer;
 use super::claim::{RecoveryPoint, Seen};
@@ -57,7 +64,7 @@ pub trait ClaimStore: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     ) -> Result<Held<()>, ClaimError>;
 
     /// Gives the claim up, so that the next request with this key is run: at once, from its recovery
-    /// point if it has one.
+    /// point if it has one. It is held no longer.
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError>;
 
     /// The row of this key.
@@ -231,6 +238,10 @@ pub enum ClaimError {
     /// The store failed in the middle of a commit: the verb may or may not have been written.
     #[error("the store of keys failed while it was committing: {0}")]
     InDoubt(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The claim is no longer ours; nothing was written. Stop, and roll back what is not committed: another
+    /// worker has taken it over, or will.
+    #[error("the claim was lost to another worker: nothing was written, stop and roll back")]
+    Lost,
     /// A stored row cannot be read.
     #[error("the row of key {key} cannot be read: {what}")]
     Corrupt {
@@ -242,7 +253,10 @@ pub enum ClaimError {
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// The store itself, for what only one kind of store can do.
+        fn as_any(&self) -> &dyn std::any::Any;
+    }
 }
 
 pub(crate) use sealed::Sealed;

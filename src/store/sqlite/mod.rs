@@ -23,6 +23,8 @@ mod filesystem;
 mod log;
 mod migrate;
 mod reader;
+mod sum;
+mod times;
 mod writer;
 
 use std::io;
@@ -40,6 +42,10 @@ use self::writer::Writer;
 
 pub(crate) use error::StoreError;
 pub(crate) use migrate::{Migration, migrate};
+pub(crate) use sum::sum;
+#[cfg(feature = "client")]
+pub(crate) use times::length;
+pub(crate) use times::{after, millis};
 pub(crate) use writer::atomically;
 
 #[cfg(doc)]
@@ -113,6 +119,7 @@ impl Store {
     }
 
     /// Writes, and lets nobody know whether it went well.
+    #[cfg(feature = "client")]
     pub(crate) fn write_soon(
         &self,
         verb: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static,

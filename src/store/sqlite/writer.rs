@@ -56,6 +56,7 @@ impl Writer {
         answer.await.map_err(StoreError::in_doubt)?
     }
 
+    #[cfg(feature = "client")]
     pub(super) fn write_soon(
         &self,
         verb: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static,
@@ -96,8 +97,10 @@ impl<T: Send, V: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Verb<
     }
 }
 
+#[cfg(feature = "client")]
 struct Unanswered<V>(V);
 
+#[cfg(feature = "client")]
 impl<V: FnMut(&Connection) -> rusqlite::Result<()> + Send> Job for Unanswered<V> {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         (self.0)(connection)

@@ -226,7 +226,11 @@ fn fits(name: [&String; 2]) -> Result<(), ClaimError> {
     Ok(())
 }
 
-impl Sealed for PostgresClaims {}
+impl Sealed for PostgresClaims {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
 
 #[async_trait]
 impl ClaimStore for PostgresClaims {

@@ -1,0 +1,163 @@
+//! The server that is tried: axum on a real socket, whose handler does what a request tells it to.
+//!
+//! The field `X-Do` holds words with commas between them, which count for nothing in the fingerprint:
+//!
+//! | word | the handler |
+//! |---|---|
+//! | `sleep=MS` | takes so long |
+//! | `status=N` | answers with it; else 201 |
+//! | `panic` | panics |
+//! | `large=N` | answers with so many bytes |
+//! | `broken` | ends its answer in an error |
+//! | `checkpoint=NAME`, `external=NAME` | writes that down |
+//! | `word@N` | does the word in its Nth run only |
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::routing::any;
+use http_body::Frame;
+use post_once::server::layer::Handle;
+use post_once::server::store::ClaimStore;
+use post_once::server::{Claim, IdempotencyLayer, IdempotencyLayerBuilder};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A server, in this process or for another one's store.
+pub(crate) struct Api {
+    pub(crate) address: SocketAddr,
+    pub(crate) handle: Handle,
+    runs: Runs,
+    task: JoinHandle<()>,
+}
+
+/// How often the handler was run, on all servers of a test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs(Arc<AtomicU64>);
+
+impl Runs {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Api {
+    pub(crate) async fn start(builder: IdempotencyLayerBuilder, runs: Runs) -> Api {
+        let layer = builder.build().unwrap();
+        let handle = layer.handle();
+        let app = Router::new()
+            .route("/charges", any(handler))
+            .route("/refunds", any(handler))
+            .with_state(runs.clone())
+            .layer(layer);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Api { address, handle, runs, task }
+    }
+
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs.count()
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A layer whose principal is the field `X-Account`.
+pub(crate) fn layer(store: Arc<dyn ClaimStore>) -> IdempotencyLayerBuilder {
+    IdempotencyLayer::shared(store).principal(|parts| {
+        let account = parts.headers.get("x-account").map(|value| value.to_str());
+        Some(account.unwrap_or(Ok("none")).unwrap().to_owned())
+    })
+}
+
+async fn handler(
+    State(runs): State<Runs>,
+    claim: Option<Claim>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let run = runs.0.fetch_add(1, Ordering::SeqCst) + 1;
+    let mut status = StatusCode::CREATED;
+    let mut large = 0;
+    let mut broken = false;
+    let words = headers.get("x-do").map_or("", |words| words.to_str().unwrap());
+    for word in words.split(',').filter(|word| !word.is_empty()) {
+        let (word, only) = word.split_once('@').map_or((word, None), |(word, n)| (word, Some(n)));
+        if only.is_some_and(|only| only != run.to_string()) {
+            continue;
+        }
+        let (verb, value) = word.split_once('=').unwrap_or((word, ""));
+        match verb {
+            "sleep" => sleep(value.parse().unwrap()).await,
+            "status" => status = value.parse().unwrap(),
+            "panic" => panic!("the handler was told to panic"),
+            "large" => large = value.parse().unwrap(),
+            "broken" => broken = true,
+            "checkpoint" => claim.as_ref().unwrap().checkpoint(value, "data").await.unwrap(),
+            "external" => claim.as_ref().unwrap().external_call(value, "data").await.unwrap(),
+            word => panic!("no such word: {word}"),
+        }
+    }
+    let point = claim.as_ref().and_then(Claim::point).map(|point| point.name.clone());
+    let received = String::from_utf8_lossy(&body).into_owned();
+    let encodings = headers.get("accept-encoding").map(|value| value.to_str().unwrap());
+    let answer = serde_json::json!({
+        "run": run, "point": point, "received": received, "encodings": encodings,
+    });
+    let body = match (large, broken) {
+        (0, false) => Body::from(answer.to_string()),
+        (0, true) => Body::new(Breaking(Some(Bytes::from_static(b"half")))),
+        (large, _) => Body::from(vec![b'x'; large]),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    for (name, value) in [
+        ("location", &b"/charges/1"[..]),
+        ("link", b"<a>; rel=next, <b>"),
+        ("link", b"<c>"),
+        ("x-name", b"caf\xe9"),
+        ("set-cookie", b"session=secret"),
+        ("x-request-id", b"req_1"),
+        ("content-type", b"application/json"),
+    ] {
+        fields.append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    response
+}
+
+/// A body that begins and breaks off.
+struct Breaking(Option<Bytes>);
+
+impl HttpBody for Breaking {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        Poll::Ready(Some(match self.0.take() {
+            Some(half) => Ok(Frame::data(half)),
+            None => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        }))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "handlers on real sockets take real time")]
+pub(crate) async fn sleep(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}

@@ -1,0 +1,120 @@
+//! The contract, row by row.
+
+use std::time::Duration;
+
+use post_once::server::layer::{InProgress, Marker, Requirement};
+
+use crate::api::sleep;
+use crate::client::{Sent, post};
+use crate::world::World;
+
+pub(crate) async fn each_row_of_the_table(world: &World) {
+    let api = world.serve().await;
+    let first = post("k", r#"{"amount":1}"#).told("sleep=300");
+    let (first, running) = tokio::join!(first.to(api.address), async {
+        sleep(100).await;
+        let running = post("k", r#"{"amount":1}"#).to(api.address).await;
+        let other = post("k", r#"{"amount":2}"#).to(api.address).await;
+        assert_eq!((other.status, other.problem()), (422, "key-reused".into()), "before it ends");
+        running
+    });
+    assert_eq!((first.status, first.run(), first.is_replay()), (201, 1, false), "new: processed");
+    assert_eq!((running.status, running.problem()), (409, "key-in-progress".into()));
+    assert_eq!(running.field("retry-after"), Some("2"), "the lease is longer than the cap");
+
+    let again = post("k", r#"{"amount":1}"#).to(api.address).await;
+    assert!(again.is_replay(), "same and finished: {again:?}");
+    let first = first.fields.iter().filter(|(name, _)| name != "set-cookie");
+    let first: Vec<_> = first.filter(|(name, _)| name != "x-request-id").cloned().collect();
+    assert_eq!(again.unmarked().fields, first);
+
+    let other = post("k", r#"{"amount":2}"#).to(api.address).await;
+    assert_eq!((other.status, other.problem()), (422, "key-reused".into()), "different");
+    assert_eq!(other.field("retry-after"), None);
+
+    let missing = post("k", "{}").without("idempotency-key").to(api.address).await;
+    assert_eq!((missing.status, missing.problem()), (400, "key-missing".into()));
+    assert_eq!(api.runs(), 1);
+}
+
+pub(crate) async fn a_key_past_its_retention_is_new(world: &World) {
+    let retention = Duration::from_millis(700);
+    let api = world.serve_with(|layer| layer.retention(retention)).await;
+    assert_eq!(post("k", "1").to(api.address).await.run(), 1);
+    assert!(post("k", "1").to(api.address).await.is_replay());
+    sleep(1_000).await;
+    let new = post("k", "2").to(api.address).await;
+    assert_eq!((new.status, new.run(), new.is_replay()), (201, 2, false), "{new:?}");
+}
+
+pub(crate) async fn where_it_may_wait_it_gets_the_answer(world: &World) {
+    let wait = |most| {
+        move |layer: post_once::server::IdempotencyLayerBuilder| {
+            layer.in_progress(InProgress::Wait(Duration::from_millis(most)))
+        }
+    };
+    let (patient, hasty) = (world.serve_with(wait(10_000)).await, world.serve_with(wait(50)).await);
+    let first = post("k", "1").told("sleep=600");
+    let (first, waited, refused) = tokio::join!(
+        first.to(patient.address),
+        async {
+            sleep(100).await;
+            post("k", "1").to(patient.address).await
+        },
+        async {
+            sleep(100).await;
+            post("k", "1").to(hasty.address).await
+        }
+    );
+    assert_eq!((first.status, first.run()), (201, 1));
+    assert!(waited.is_replay(), "{waited:?}");
+    assert_eq!(waited.body, first.body);
+    assert_eq!((refused.status, refused.problem()), (409, "key-in-progress".into()));
+    assert_eq!(world.runs.count(), 1);
+}
+
+pub(crate) async fn where_keys_are_optional_a_request_needs_none(world: &World) {
+    let optional = |layer: post_once::server::IdempotencyLayerBuilder| {
+        layer.requirement(Requirement::Optional)
+    };
+    let api = world.serve_with(optional).await;
+    let without = post("k", "1").without("idempotency-key");
+    assert_eq!(without.to(api.address).await.run(), 1);
+    assert_eq!(without.to(api.address).await.run(), 2, "nothing recognises it");
+    assert_eq!(post("k", "1").to(api.address).await.run(), 3);
+    assert!(post("k", "1").to(api.address).await.is_replay());
+    assert_eq!(post("", "1").to(api.address).await.problem(), "key-malformed");
+}
+
+pub(crate) async fn other_methods_are_left_alone(world: &World) {
+    let api = world.serve().await;
+    for run in 1..=2 {
+        let put = Sent::new("PUT", "/charges", "{}").field("idempotency-key", "k");
+        let put = put.field("accept-encoding", "gzip").to(api.address).await;
+        assert_eq!((put.run(), put.is_replay()), (run, false));
+        let body: serde_json::Value = serde_json::from_slice(&put.body).unwrap();
+        assert_eq!(body["encodings"], "gzip", "its fields are as they came");
+    }
+    let patch = |body| Sent::new("PATCH", "/charges", body).field("idempotency-key", "p");
+    assert_eq!(patch("{}").to(api.address).await.run(), 3);
+    assert!(patch("{}").to(api.address).await.is_replay());
+}
+
+pub(crate) async fn what_is_said_by_option(world: &World) {
+    let api = world
+        .serve_with(|layer| {
+            let name = http::HeaderName::from_static("x-idempotency");
+            let layer = layer.marker(Marker::IdempotentReplayed).key_field(name);
+            layer.advertise_retention().retention(Duration::from_secs(90)).longest_key(5)
+        })
+        .await;
+    let post = |key: &str| post(key, "1").without("idempotency-key").field("X-Idempotency", key);
+    let (first, again) = (post("k").to(api.address).await, post("k").to(api.address).await);
+    assert_eq!((first.run(), again.run()), (1, 1));
+    assert_eq!(first.field("idempotent-replayed"), None);
+    assert_eq!(again.field("idempotent-replayed"), Some("true"));
+    for answer in [first, again] {
+        assert_eq!(answer.field("idempotency-key-lifetime"), Some("90"));
+    }
+    assert_eq!(post("sixsix").to(api.address).await.problem(), "key-malformed");
+}
