@@ -29,6 +29,7 @@ const LEVELS: &[&[&str]] = &[
         "journal/sqlite",
         "journal/postgres",
         "server/store/memory",
+        "server/store/postgres",
         "server/store/sqlite",
     ],
     &["engine", "middleware", "server/service", "server/once", "server/sweep"],

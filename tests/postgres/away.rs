@@ -67,7 +67,7 @@ async fn while_working(journal: &PostgresJournal, disturb: impl AsyncFnOnce()) {
     each_once(journal, keys).await;
 }
 
-fn with_cluster(test: impl AsyncFnOnce(&Cluster)) -> Result<(), Failed> {
+pub(crate) fn with_cluster(test: impl AsyncFnOnce(&Cluster)) -> Result<(), Failed> {
     let cluster = Cluster::start()?;
     runtime().block_on(test(&cluster));
     Ok(())

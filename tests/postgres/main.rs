@@ -1,4 +1,4 @@
-//! The store in PostgreSQL, on a real server.
+//! The stores in PostgreSQL, on a real server.
 //!
 //! `DATABASE_URL` if it is set; else a throw-away cluster from the installed binaries. Without either the
 //! tests are listed as ignored, with the reason, unless `POST_ONCE_REQUIRE_POSTGRES=1` makes that a
@@ -8,6 +8,8 @@
 
 mod away;
 mod bad;
+#[cfg(feature = "server")]
+mod claims;
 mod cluster;
 mod conformance;
 mod enqueue;
@@ -59,8 +61,20 @@ fn main() -> ExitCode {
             )
         })
         .collect();
-    #[cfg_attr(not(feature = "cli"), expect(unused_mut, reason = "the tool is not built"))]
+    #[cfg(feature = "server")]
+    for name in claims::cases() {
+        let run = move |server: &'static Server| claims::run(server, name);
+        trials.push(trial(format!("claims::conformance::{name}"), Box::new(run)));
+        let run = move |server: &'static Server| claims::run_partitioned(server, name);
+        trials.push(trial(format!("claims::partitioned::{name}"), Box::new(run)));
+    }
+    #[cfg_attr(
+        not(any(feature = "cli", feature = "server")),
+        expect(unused_mut, reason = "neither the tool nor the server half is built")
+    )]
     let mut tests = [away::TESTS, bad::TESTS, enqueue::TESTS, group::TESTS].concat();
+    #[cfg(feature = "server")]
+    tests.extend_from_slice(&claims::tests());
     #[cfg(feature = "cli")]
     tests.extend_from_slice(tool::TESTS);
     for (name, test) in tests {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 #[cfg(feature = "client")]
@@ -11,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Trouble;
 use super::retry::{Database, Open, Tries};
 use super::trouble::{Class, Stopped, class};
+use crate::clock::{Clock, SystemClock};
 
 /// So many verbs, or bytes, are at most in one group.
 const MOST_VERBS: usize = 256;
@@ -81,12 +83,19 @@ struct Queue<W: Work> {
 
 struct Queued<W: Work> {
     turn: u64,
+    since: Duration,
     verb: W::Verb,
     reply: Reply<W>,
 }
 
 /// Verbs of one kind, and who waits for them.
-type Group<W> = (Vec<<W as Work>::Verb>, Vec<Reply<W>>);
+struct Group<W: Work> {
+    verbs: Vec<W::Verb>,
+    replies: Vec<Reply<W>>,
+    /// When the last of them was queued: so long have all of them waited, and behind a server that is
+    /// away that counts.
+    since: Duration,
+}
 
 type Reply<W> = Option<oneshot::Sender<Result<<W as Work>::Answer, Trouble>>>;
 
@@ -166,8 +175,8 @@ impl<W: Work> Shared<W> {
         // Without a writer the reply is dropped here, which its receiver takes for what it is.
         if queue.writers > 0 {
             queue.queued += 1;
-            let turn = queue.queued;
-            queue.kinds[W::kind(&verb)].push_back(Queued { turn, verb, reply });
+            let (turn, since) = (queue.queued, SystemClock.monotonic());
+            queue.kinds[W::kind(&verb)].push_back(Queued { turn, since, verb, reply });
             drop(queue);
             self.filled.notify_one();
         }
@@ -205,6 +214,7 @@ impl<W: Work> Queue<W> {
         let (_, kind) = kinds.min()?;
         let most = W::most(kind).min(MOST_VERBS);
         let (mut verbs, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut since = Duration::ZERO;
         while let Some(queued) = self.kinds[kind].front() {
             bytes += W::bytes(&queued.verb);
             if verbs.len() == most || (bytes > MOST_BYTES && !verbs.is_empty()) {
@@ -213,8 +223,9 @@ impl<W: Work> Queue<W> {
             let queued = self.kinds[kind].pop_front().expect("it was the front");
             verbs.push(queued.verb);
             replies.push(queued.reply);
+            since = queued.since;
         }
-        Some((verbs, replies))
+        Some(Group { verbs, replies, since })
     }
 }
 
@@ -223,9 +234,9 @@ struct Writer<W: Work>(Arc<Shared<W>>);
 impl<W: Work> Writer<W> {
     async fn run(self) {
         let mut conn = None;
-        while let Some((mut verbs, replies)) = self.0.next().await {
-            let outcomes = self.write(&mut conn, &mut verbs).await;
-            for (reply, outcome) in replies.into_iter().zip(outcomes) {
+        while let Some(mut group) = self.0.next().await {
+            let outcomes = self.write(&mut conn, &mut group.verbs, group.since).await;
+            for (reply, outcome) in group.replies.into_iter().zip(outcomes) {
                 // Whoever has gone away meanwhile does not want to know.
                 let _ = reply.map(|reply| reply.send(outcome));
             }
@@ -238,8 +249,9 @@ impl<W: Work> Writer<W> {
         &self,
         conn: &mut Option<Open>,
         verbs: &mut [W::Verb],
+        since: Duration,
     ) -> Vec<Result<W::Answer, Trouble>> {
-        let mut tries = self.0.database.tries();
+        let mut tries = self.0.database.tries_since(since);
         match self.insist(conn, verbs, &mut tries).await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
             Err(Stop::Trouble(trouble)) => verbs.iter().map(|_| Err(trouble.clone())).collect(),

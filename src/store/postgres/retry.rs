@@ -171,14 +171,12 @@ impl Database {
     }
 
     pub(super) fn tries(&self) -> Tries<'_> {
-        Tries {
-            database: self,
-            started: SystemClock.monotonic(),
-            waits: 0,
-            sent: false,
-            in_doubt: false,
-            lost: Vec::new(),
-        }
+        self.tries_since(SystemClock.monotonic())
+    }
+
+    /// For what has been waiting since then.
+    pub(super) fn tries_since(&self, started: Duration) -> Tries<'_> {
+        Tries { database: self, started, waits: 0, sent: false, in_doubt: false, lost: Vec::new() }
     }
 }
 

@@ -43,8 +43,8 @@ pub(crate) fn duration(microseconds: Option<i64>) -> Duration {
     Duration::from_micros(u64::try_from(microseconds.unwrap_or_default()).unwrap_or_default())
 }
 
-/// Whole microseconds, at most a century: more is "for ever" for a lease and for a wait.
+/// Whole microseconds, at most two centuries: more is "for ever" for a lease and for a wait.
 pub(crate) fn microseconds(duration: Duration) -> i64 {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
-    i64::try_from(duration.min(CENTURY).as_micros()).expect("a century fits")
+    const FOR_EVER: Duration = Duration::from_secs(200 * 365 * 86_400);
+    i64::try_from(duration.min(FOR_EVER).as_micros()).expect("two centuries fit")
 }

@@ -3,8 +3,8 @@
 //! The rule:
 //!
 //! 1. It lives in a schema of its own (`post_once`), in your database, reached through your pool. Each
-//!    [`PostgresClaims`] takes a few connections out of the pool for good, its writers; lists and sweeps
-//!    borrow one.
+//!    [`PostgresClaims`] takes a few connections out of the pool for good, its writers; lists borrow
+//!    one.
 //! 2. What is asked while a writer is busy is its next statement: up to 256 verbs, one round trip. A claim
 //!    inserts or reads; a row whose worker is dead is taken over by a second statement that names the token
 //!    which was seen.
@@ -62,7 +62,9 @@ use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use thiserror::Error;
 
-use super::{Ask, ClaimError, ClaimStore, Claimed, Decision, Held, Holder, Name, Row, Sealed};
+use super::{
+    Ask, ClaimError, ClaimStore, Claimed, Decision, Held, Holder, Name, Row, Sealed, Token,
+};
 use crate::clock::{Clock, SystemClock};
 use crate::server::answer::StoredAnswer;
 use crate::server::claim::RecoveryPoint;
@@ -279,7 +281,8 @@ impl ClaimStore for PostgresClaims {
 
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError> {
         fits([&holder.name.principal, &holder.name.key])?;
-        self.held(|| Verb::Release { holder: holder.clone() }).await
+        let next = Token::mint().0;
+        self.held(|| Verb::Release { holder: holder.clone(), next }).await
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Row>, ClaimError> {

@@ -136,15 +136,36 @@ pub(super) async fn sweep(
     swept: &AtomicI64,
     limit: u32,
 ) -> Result<u64, ClaimError> {
+    let mut sum = 0;
+    for left in (1..=limit).rev().step_by(BATCH as usize) {
+        let batch = left.min(BATCH);
+        let deleted = sweep_batch(claims, swept, batch).await?;
+        sum += deleted;
+        if deleted < u64::from(batch) {
+            break;
+        }
+    }
+    Ok(sum)
+}
+
+/// So many rows at a time, for a writer does nothing else meanwhile. It is a writer, since whatever the
+/// planner believes its connection goes by the index.
+const BATCH: u32 = 500;
+
+async fn sweep_batch(
+    claims: &PostgresClaims,
+    swept: &AtomicI64,
+    limit: u32,
+) -> Result<u64, ClaimError> {
     let from = swept.load(Ordering::Relaxed);
     let batch = |from: i64| {
         let sweep = Statement::new(claims.schema.sql(SWEEP));
-        sweep.with(i64::from(limit)).with(from)
+        single(claims, sweep.with(i64::from(limit)).with(from), None)
     };
-    let mut rows = claims.database.rows(&batch(from)).await?;
+    let mut rows = batch(from).await?;
     if rows.is_empty() && from > 0 {
         // The end: once more from the start, for what was left alone because somebody had it.
-        rows = claims.database.rows(&batch(0)).await?;
+        rows = batch(0).await?;
     }
     let ends = rows.iter().map(|row| row.try_get::<i64, _>(0));
     let ends = ends.collect::<Result<Vec<_>, _>>();

@@ -33,6 +33,8 @@ pub(super) enum Verb {
     },
     Release {
         holder: Holder,
+        /// The token of the row, should it be kept: a heartbeat that comes late must not hold it again.
+        next: i64,
     },
     /// A statement by itself. `done` finds what it did in an earlier try.
     Single {
@@ -129,17 +131,17 @@ const COMPLETE: &str = concat!(
 
 /// What has come nowhere is as if it had never been.
 const RELEASE: &str = concat!(
-    picked!("", "", ", o.point_name IS NULL AS bare"),
+    picked!(", $4::bigint[]", ", next", ", o.point_name IS NULL AS bare"),
     ", gone AS (DELETE FROM {schema}.claim o USING picked p \
-     WHERE p.bare AND o.principal = p.principal AND o.key = p.key RETURNING o.token), \
-     kept AS (UPDATE {schema}.claim o SET locked_until = ",
+     WHERE p.bare AND o.principal = p.principal AND o.key = p.key RETURNING p.token), \
+     kept AS (UPDATE {schema}.claim o SET token = p.next, locked_until = ",
     now!(),
     " FROM picked p WHERE NOT p.bare AND o.principal = p.principal AND o.key = p.key \
-     RETURNING o.token) SELECT token FROM gone UNION ALL SELECT token FROM kept"
+     RETURNING p.token) SELECT token FROM gone UNION ALL SELECT token FROM kept"
 );
 
 /// What is there of rows that could not be written.
-const LEFT: &str = "SELECT v.token, o.token = v.token, o.status IS NULL \
+const LEFT: &str = "SELECT v.token, o.token, o.status IS NULL \
     FROM unnest($1::text[], $2::text[], $3::bigint[]) AS v(principal, key, token) \
     JOIN {schema}.claim o ON o.principal = v.principal AND o.key = v.key";
 
@@ -185,18 +187,27 @@ impl Writes {
         let mut left = HashMap::with_capacity(missing.len());
         if !missing.is_empty() {
             for row in named(&self.left, &missing).fetch_all(conn).await? {
-                let (ours, open): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
-                left.insert(Some(row.try_get::<i64, _>(0)?), (ours, open));
+                let (token, open): (i64, bool) = (row.try_get(1)?, row.try_get(2)?);
+                left.insert(Some(row.try_get::<i64, _>(0)?), (Some(token), open));
             }
         }
-        let wrote = |(verb, is_first): (&Verb, &bool)| match (left.get(&verb.token()), verb) {
-            _ if !is_first => Wrote::Busy,
-            _ if written.contains(&verb.token()) => Wrote::Yes,
-            (Some((true, true)), _) => Wrote::Busy,
-            // As an earlier try has left them.
-            (Some((true, false)), Verb::Complete { .. }) if again => Wrote::Yes,
-            (None, Verb::Release { .. }) if again => Wrote::Yes,
-            _ => Wrote::Lost,
+        let wrote = |(verb, is_first): (&Verb, &bool)| {
+            let left = left.get(&verb.token()).copied();
+            let ours = left.filter(|(token, _)| *token == verb.token());
+            match (verb, left, ours) {
+                _ if !is_first => Wrote::Busy,
+                _ if written.contains(&verb.token()) => Wrote::Yes,
+                (.., Some((_, true))) => Wrote::Busy,
+                // As an earlier try has left them.
+                (Verb::Complete { .. }, _, Some(_)) if again => Wrote::Yes,
+                (Verb::Release { .. }, None, _) if again => Wrote::Yes,
+                (Verb::Release { next, .. }, Some((token, _)), _)
+                    if again && token == Some(*next) =>
+                {
+                    Wrote::Yes
+                }
+                _ => Wrote::Lost,
+            }
         };
         Ok(each().map(|each| Answer::Wrote(wrote(each))).collect())
     }
@@ -221,7 +232,13 @@ impl Writes {
                     .bind(answers().map(|answer| &*answer.lines).collect::<Vec<_>>())
                     .bind(answers().map(|answer| answer.body.as_deref()).collect::<Vec<_>>())
             }
-            [Verb::Release { .. }, ..] => named(&self.release, verbs),
+            [Verb::Release { .. }, ..] => {
+                let next = |verb: &&Verb| match verb {
+                    Verb::Release { next, .. } => Some(*next),
+                    _ => None,
+                };
+                named(&self.release, verbs).bind(verbs.iter().filter_map(next).collect::<Vec<_>>())
+            }
             _ => named(&self.renew, verbs).bind(leases()),
         }
     }
@@ -242,7 +259,7 @@ impl Verb {
             Verb::Renew { holder, .. }
             | Verb::Checkpoint { holder, .. }
             | Verb::Complete { holder, .. }
-            | Verb::Release { holder } => Some(holder),
+            | Verb::Release { holder, .. } => Some(holder),
             Verb::Claim(_) | Verb::Single { .. } => None,
         }
     }
