@@ -178,6 +178,27 @@ impl Contract {
         builder::window(length, self.0.margin).expect("every window was checked at build")
     }
 
+    /// What an answer from the URL that was sent to says by this contract; of the body at most 64 KiB
+    /// are looked at.
+    ///
+    /// ```
+    /// use http::{HeaderMap, StatusCode};
+    /// use post_once::Contract;
+    /// use post_once::retry::Known;
+    ///
+    /// let body = br#"{"error":{"type":"idempotency_error"}}"#;
+    /// let read = |contract: Contract| contract.read(StatusCode::BAD_REQUEST, &HeaderMap::new(), body);
+    /// assert_eq!(read(Contract::stripe()), Known::Mismatch);
+    /// assert_eq!(read(Contract::generic()), Known::Final);
+    /// ```
+    #[must_use]
+    pub fn read(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Known {
+        match self.read_head(status, headers, false) {
+            Reading::Known(known) => known,
+            Reading::NeedsBody => self.read_body(status, headers, body),
+        }
+    }
+
     /// The window that the server itself announces in this answer, if it is readable.
     pub(crate) fn advertised_window(&self, headers: &HeaderMap) -> Option<Duration> {
         let values = headers.get_all(self.0.advertised_window.as_ref()?);

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod answer;
+mod broken;
+mod check;
 mod failure;
 #[cfg(unix)]
 mod interrupt;

@@ -6,7 +6,7 @@ use tokio::process::Child;
 use crate::{in_time, run, send_to, tool};
 
 /// The tool as a server, and its URL from the first line that it prints.
-async fn serve(flags: &[&str]) -> (Child, String) {
+pub(crate) async fn serve(flags: &[&str]) -> (Child, String) {
     let mut child = tool([&["serve"], flags].concat()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let line = in_time(lines.next_line()).await.unwrap().unwrap();

@@ -9,6 +9,7 @@ use post_once::key::KeyFormat;
 use post_once::testkit::Fault;
 use post_once::{Contract, IdempotencyKey};
 
+use crate::check::CheckArgs;
 use crate::exit;
 use crate::journal::Place;
 use crate::journal_args::{
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Resume(Box<ResumeArgs>),
     Contracts(ContractsArgs),
     Serve(ServeArgs),
+    Check(Box<CheckArgs>),
     Completions(CompletionsArgs),
 }
 
@@ -219,7 +221,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// The presets, with their names for help and completion.
-fn contract_names() -> impl TypedValueParser<Value = Contract> {
+pub(crate) fn contract_names() -> impl TypedValueParser<Value = Contract> {
     let names = Contract::presets().map(|preset| preset.name().to_owned());
     PossibleValuesParser::new(names)
         .map(|name| Contract::named(&name).expect("only the names of presets are possible"))

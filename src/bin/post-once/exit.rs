@@ -35,6 +35,22 @@ Exit codes:
     8  the journal failed, or the HTTP client could not be set up
   130  interrupted; what was under way is released";
 
+/// The codes as the help of `check` shows them.
+pub(crate) const CHECK_HELP: &str = "\
+Exit codes:
+    0  a client may retry safely: the same request twice, two at once and a cut
+       connection (over plain http) end in one effect and one answer, and a
+       changed body is not processed
+    9  the contract is not kept, or that it is kept was not shown
+    3  the first request was answered 3xx; nothing more was tried
+    4  the first request was answered 4xx; nothing more was tried
+    5  the first request was answered 5xx; nothing more was tried
+    6  the first request had no answer, and may have happened
+    7  the server cannot be reached; nothing was sent
+    2  a flag, URL, header or body was refused, or the number to count effects by
+       is not there; nothing was sent
+    8  the HTTP client could not be set up, or the output not be written";
+
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -54,6 +70,8 @@ pub(crate) enum Exit {
     NotSent,
     /// 8: the surroundings do not allow it: journal, client, port, output.
     Environment,
+    /// 9: the contract is not kept, or not shown to be.
+    NotKept,
     /// 130: interrupted.
     Interrupted,
 }
@@ -87,6 +105,7 @@ impl Exit {
             Exit::Unknown => 6,
             Exit::NotSent => 7,
             Exit::Environment => 8,
+            Exit::NotKept => 9,
             Exit::Interrupted => 130,
         }
     }
@@ -142,8 +161,21 @@ mod tests {
             Exit::Environment,
             Exit::Interrupted,
         ];
-        let documented: Vec<u8> =
-            HELP.lines().skip(1).filter_map(|line| line.get(..5)?.trim().parse().ok()).collect();
-        assert_eq!(documented, all.map(Exit::code));
+        let documented = |help: &str| -> Vec<u8> {
+            help.lines().skip(1).filter_map(|line| line.get(..5)?.trim().parse().ok()).collect()
+        };
+        assert_eq!(documented(HELP), all.map(Exit::code));
+        let of_check = [
+            Exit::Success,
+            Exit::NotKept,
+            Exit::Redirected,
+            Exit::ClientError,
+            Exit::ServerError,
+            Exit::Unknown,
+            Exit::NotSent,
+            Exit::Refused,
+            Exit::Environment,
+        ];
+        assert_eq!(documented(CHECK_HELP), of_check.map(Exit::code));
     }
 }

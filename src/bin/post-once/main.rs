@@ -2,6 +2,7 @@
 
 mod again;
 mod args;
+mod check;
 mod command;
 mod completions;
 mod contracts;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Resume(args) => resume::run(args, &given),
         Command::Contracts(args) => contracts::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Check(args) => check::run(args),
         Command::Completions(args) => completions::run(args),
     };
     exit.into()

@@ -142,7 +142,11 @@ impl KeyArgs {
 }
 
 impl BodyArgs {
-    fn read(&self) -> Result<Option<Vec<u8>>, String> {
+    /// The bytes of the body, if one is given.
+    ///
+    /// # Errors
+    /// When it is not JSON where it should be, or cannot be read; says which.
+    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, String> {
         match (&self.json, &self.data) {
             (Some(json), _) => match serde_json::from_str::<IgnoredAny>(json) {
                 Ok(_) => Ok(Some(json.clone().into_bytes())),
