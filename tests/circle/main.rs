@@ -26,6 +26,8 @@ mod customer;
 mod database;
 mod judge;
 mod proxy;
+#[cfg(feature = "postgres")]
+mod retrying;
 mod shop;
 mod strangers;
 mod trial;
@@ -43,8 +45,10 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each of them keeps the machine busy by itself.
     arguments.test_threads.get_or_insert(1);
-    let trials = [trial::trials(), strangers::trials()].into_iter().flatten().collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let trials = [trial::trials(), strangers::trials()].into_iter();
+    #[cfg(feature = "postgres")]
+    let trials = trials.chain([retrying::trials()]);
+    libtest_mimic::run(&arguments, trials.flatten().collect()).exit_code()
 }
 
 fn runtime() -> tokio::runtime::Runtime {

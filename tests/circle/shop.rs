@@ -31,6 +31,7 @@ pub(crate) async fn serve(database: Database, port: u16) {
     let app = Router::new()
         .route("/orders", post(order))
         .route("/upserts", post(upsert))
+        .route("/v1/payment_intents", post(upsert))
         .layer(layer)
         .with_state(Desk::new(&database));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
@@ -85,10 +86,16 @@ fn unavailable() -> Answer {
     response
 }
 
-/// The operation that a body names.
+/// The operation that a body names: JSON, or the form of a payment.
 fn operation(body: &str) -> String {
-    let body: serde_json::Value = serde_json::from_str(body).unwrap();
-    body["operation"].as_str().unwrap().to_owned()
+    match serde_json::from_str::<serde_json::Value>(body) {
+        Ok(body) => body["operation"].as_str().unwrap().to_owned(),
+        Err(_) => {
+            let mut members = body.split('&').filter_map(|member| member.split_once('='));
+            let described = members.find(|(name, _)| *name == "description");
+            described.map_or("nothing", |(_, value)| value).replace('+', " ").replace("%20", " ")
+        }
+    }
 }
 
 /// A number below a thousand.

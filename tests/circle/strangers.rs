@@ -14,13 +14,32 @@ pub(crate) fn trials() -> Vec<Trial> {
         let folder = tempfile::tempdir()?;
         curl(&Database::Sqlite(folder.path().join("shop.db")))
     });
-    let missing = Command::new("curl").arg("--version").output().is_err();
-    let curl = curl.with_ignored_flag(missing);
-    let curl = if missing { curl.with_kind("there is no curl") } else { curl };
+    let curl = where_there_is(curl, "curl", "--version");
+    let stripe = Trial::test("strangers::the_stripe_package_pays_once", || {
+        let folder = tempfile::tempdir()?;
+        stripe(&Database::Sqlite(folder.path().join("shop.db")), folder.path())
+    });
+    let stripe = is_asked_for(stripe, "python3", "--version");
     #[cfg(feature = "postgres")]
-    return vec![curl, at_once()];
+    return vec![curl, stripe, at_once()];
     #[cfg(not(feature = "postgres"))]
-    vec![curl]
+    vec![curl, stripe]
+}
+
+/// Ignored where a program is not installed.
+fn where_there_is(trial: Trial, program: &str, flag: &str) -> Trial {
+    if Command::new(program).arg(flag).output().is_ok() {
+        return trial;
+    }
+    trial.with_ignored_flag(true).with_kind(format!("there is no {program}"))
+}
+
+/// A trial of the full run: ignored unless it is asked for.
+pub(crate) fn is_asked_for(trial: Trial, program: &str, flag: &str) -> Trial {
+    if std::env::var_os("POST_ONCE_CIRCLE_STRANGERS").is_some() {
+        return where_there_is(trial, program, flag);
+    }
+    trial.with_ignored_flag(true).with_kind("POST_ONCE_CIRCLE_STRANGERS is not set")
 }
 
 /// A trial on a throw-away cluster; ignored where none can be made.
@@ -115,5 +134,53 @@ fn curl(database: &Database) -> Result<(), Failed> {
     let orders = runtime.block_on(database.orders());
     assert_eq!(orders, [("by curl".to_owned(), "order-42".to_owned())]);
     println!("curl met {:?}", proxy.counts());
+    Ok(())
+}
+
+/// The published package of a payment provider, pointed at our server. It mints its own keys.
+const PAYING: &str = r#"
+import sys, stripe
+stripe.api_key = "sk_test_none"
+stripe.api_base = sys.argv[1]
+stripe.max_network_retries = 8
+intent = stripe.PaymentIntent.create(amount=4200, currency="eur", description="by stripe")
+again = stripe.PaymentIntent.create(
+    amount=4200, currency="eur", description="by hand", idempotency_key="order-42")
+twice = stripe.PaymentIntent.create(
+    amount=4200, currency="eur", description="by hand", idempotency_key="order-42")
+assert again["receipt"] == twice["receipt"], "the same key is the same payment"
+try:
+    stripe.PaymentIntent.create(
+        amount=1, currency="eur", description="by hand", idempotency_key="order-42")
+    sys.exit("another request under the same key was taken")
+except stripe.StripeError as error:
+    assert error.http_status == 422, error
+print(intent["operation"], twice["operation"])
+"#;
+
+fn stripe(database: &Database, folder: &std::path::Path) -> Result<(), Failed> {
+    let python = folder.join("venv").join("bin").join("python");
+    let run = |command: &mut Command| -> Result<String, Failed> {
+        let output = command.output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let why = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(said) } else { Err(format!("{said}{why}").into()) }
+    };
+    run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "stripe"]))?;
+
+    let (_shop, port) = shop(database)?;
+    let runtime = runtime();
+    let script = vec![Fate::CutAfter, Fate::Answered503, Fate::CutInTheBody, Fate::Passed];
+    let script = [script, vec![Fate::Passed, Fate::Passed, Fate::Passed]].concat();
+    let proxy = runtime.block_on(Proxy::start_with(port, 0, script));
+    let url = format!("http://{}", proxy.address);
+    let said = run(Command::new(&python).args(["-c", PAYING, &url]))?;
+    assert_eq!(said.trim(), "by stripe by hand");
+    let orders = runtime.block_on(database.orders());
+    let mut orders: Vec<_> = orders.into_iter().map(|(operation, _)| operation).collect();
+    orders.sort();
+    assert_eq!(orders, ["by hand", "by stripe"]);
+    println!("the package met {:?}", proxy.counts());
     Ok(())
 }

@@ -39,7 +39,7 @@ fn on_postgres() -> Trial {
 }
 
 /// A number from the environment.
-fn given(name: &str) -> Option<u64> {
+pub(crate) fn given(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
 }
 
@@ -129,7 +129,7 @@ fn is_postgres(database: &Database) -> bool {
 }
 
 /// Whether the customer comes to its end within the time.
-fn ends_within(customer: &mut Process, time: Duration) -> bool {
+pub(crate) fn ends_within(customer: &mut Process, time: Duration) -> bool {
     let step = Duration::from_millis(20);
     let mut waited = Duration::ZERO;
     while waited < time {
