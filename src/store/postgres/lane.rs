@@ -185,6 +185,9 @@ impl<W: Work> Shared<W> {
     /// The next group; `None` when there will be none any more.
     async fn next(&self) -> Option<Group<W>> {
         loop {
+            // Whoever was just answered, or woke us, is followed by others who are ready to run: a turn
+            // later they have asked, too, and the group is not of the first of them alone.
+            tokio::task::yield_now().await;
             let filled = self.filled.notified();
             {
                 let mut queue = self.queue();
