@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use post_once::journal::rusqlite::{Connection, TransactionBehavior};
-use post_once::journal::{Claim, Held, Inserted, Journal, SqliteJournal, To};
+use post_once::journal::{Held, Journal, SqliteJournal, To};
 use post_once::testkit::journal::{answer, decided};
 
 use crate::log::Log;
@@ -29,7 +29,7 @@ fn count(tasks: usize) -> usize {
 pub(crate) async fn begin() {
     println!("begin: the store against a log of the same records (operations per second)");
     against_log(1, |journal| async move {
-        insert(&journal).await;
+        crate::begin(&journal, LEASE).await;
     })
     .await;
 }
@@ -37,7 +37,7 @@ pub(crate) async fn begin() {
 pub(crate) async fn life() {
     println!("begin and finish: likewise, two records each");
     against_log(2, |journal| async move {
-        let claim = insert(&journal).await;
+        let claim = crate::begin(&journal, LEASE).await;
         let done = decided(To::Completed, answer(201, r#"{"id":"ch_1"}"#));
         assert_eq!(journal.finish(&claim, &done).await.unwrap(), Held::Yes(()));
     })
@@ -50,7 +50,8 @@ async fn against_log<F: Future<Output = ()> + Send + 'static>(
 ) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for tasks in TASKS {
-        let (mut logged, mut stored, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut logged, mut stored) = (Vec::new(), Vec::new());
+        let (mut log_late, mut late) = (Vec::new(), Vec::new());
         let journal =
             SqliteJournal::open(folder.path().join(format!("journal-{tasks}"))).await.unwrap();
         for round in 0..ROUNDS {
@@ -64,7 +65,9 @@ async fn against_log<F: Future<Output = ()> + Send + 'static>(
                     }
                 }
             };
-            logged.push(run(tasks, count(tasks), append).await.0);
+            let (rate, mut waits) = run(tasks, count(tasks), append).await;
+            logged.push(rate);
+            log_late.push(quantile(&mut waits, 990).as_secs_f64() * 1e3);
             let journal = journal.clone();
             let (rate, mut waits) =
                 run(tasks, count(tasks), move || operate(journal.clone())).await;
@@ -73,11 +76,12 @@ async fn against_log<F: Future<Output = ()> + Send + 'static>(
         }
         let ratios = stored.iter().zip(&logged).map(|(stored, logged)| stored / logged).collect();
         println!(
-            "  {tasks:>3} tasks: log {:>7.0}  store {:>7.0}  ratio {:.2}  p99 {:.1} ms",
+            "  {tasks:>3} tasks: log {:>7.0}  store {:>7.0}  ratio {:.2}  p99 {:.1} ms, of the log {:.1}",
             median(logged),
             median(stored),
             median(ratios),
             median(late),
+            median(log_late),
         );
         journal.close().await;
     }
@@ -105,7 +109,7 @@ pub(crate) async fn group() {
         let insert = move || {
             let journal = journal.clone();
             async move {
-                insert(&journal).await;
+                crate::begin(&journal, LEASE).await;
             }
         };
         together.push(run(64, count(64), insert).await.0);
@@ -118,13 +122,6 @@ pub(crate) async fn group() {
         median(ratios)
     );
     journal.close().await;
-}
-
-async fn insert(journal: &SqliteJournal) -> Claim {
-    match journal.insert(&operation(), LEASE).await.unwrap() {
-        Inserted::New(claim) => claim,
-        other => panic!("without a name everything is new: {other:?}"),
-    }
 }
 
 /// Runs so many operations, so many at a time; how many in a second, and how long each took.

@@ -1,7 +1,8 @@
 //! What a journal costs, against what the disk can do.
 //!
 //! ```text
-//! cargo bench --bench journal --features sqlite,testkit [-- PART…]    parts: begin life group claim open
+//! cargo bench --bench journal --features sqlite,testkit [-- PART…]
+//! parts: begin life group claim processes cost open, and count for callgrind
 //! ```
 //!
 //! Each part runs the store and its reference in turn, several rounds in one run; what counts is the
@@ -13,14 +14,17 @@
 #![allow(clippy::disallowed_methods, reason = "a measurement is of the real time")]
 
 mod claim;
+mod cost;
+mod count;
 mod life;
 mod log;
 mod open;
+mod processes;
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use post_once::journal::Draft;
+use post_once::journal::{Claim, Draft, Inserted, Journal, SqliteJournal};
 use post_once::testkit::journal::draft;
 
 /// The size of a body.
@@ -32,10 +36,12 @@ fn main() {
     if let Some(path) = std::env::var_os("POST_ONCE_BENCH_CHILD") {
         open::child(path.as_ref());
     }
+    if let Some(path) = std::env::var_os(processes::CHILD) {
+        return runtime().block_on(processes::child(path.as_ref()));
+    }
     let named: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = runtime();
     if wanted("begin") {
         runtime.block_on(life::begin());
     }
@@ -48,9 +54,23 @@ fn main() {
     if wanted("claim") {
         runtime.block_on(claim::claim());
     }
+    if wanted("processes") {
+        runtime.block_on(processes::processes());
+    }
+    if wanted("cost") {
+        runtime.block_on(cost::cost());
+    }
+    // Not one of those that run unasked.
+    if named.iter().any(|name| name == "count") {
+        runtime.block_on(count::count());
+    }
     if wanted("open") {
         runtime.block_on(open::open());
     }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 /// An operation without a name, its body as large as all of them. Its making is not measured: a caller
@@ -58,6 +78,13 @@ fn main() {
 fn operation() -> Draft {
     static DRAFT: LazyLock<Draft> = LazyLock::new(|| draft(None, vec![b'x'; BODY]));
     DRAFT.clone()
+}
+
+async fn begin(journal: &SqliteJournal, lease: Duration) -> Claim {
+    match journal.insert(&operation(), lease).await.unwrap() {
+        Inserted::New(claim) => claim,
+        other => panic!("without a name everything is new: {other:?}"),
+    }
 }
 
 /// The middle one.

@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use post_once::journal::rusqlite::Connection;
-use post_once::journal::{Claim, Inserted, Journal, SqliteJournal, To};
+use post_once::journal::{Journal, SqliteJournal, To};
 use post_once::testkit::journal::{due, outcome};
 
+use crate::begin;
 use crate::claim::fill;
-use crate::operation;
 
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -28,7 +28,6 @@ pub(crate) async fn open() {
             .unwrap();
         assert!(!child.success(), "it kills itself");
         first(&path, &format!("{rows} pending, killed")).await;
-        cost(&path, &format!("{rows} pending")).await;
         if rows == 1_000_000 {
             resume(&path).await;
             let connection = Connection::open(&path).unwrap();
@@ -40,7 +39,6 @@ pub(crate) async fn open() {
             connection.execute_batch(due).unwrap();
             drop(connection);
             first(&path, &format!("{rows} completed and 10 pending, clean stop")).await;
-            cost(&path, &format!("{rows} completed")).await;
         }
     }
 }
@@ -58,19 +56,6 @@ async fn first(path: &Path, what: &str) {
     let begun = Instant::now();
     let gauges = journal.gauges().await.unwrap();
     println!("      gauges {:.1} ({} pending)", ms(begun.elapsed()), gauges.pending);
-    journal.close().await;
-}
-
-/// What one operation costs beside so many rows.
-async fn cost(path: &Path, what: &str) {
-    let journal = SqliteJournal::open(path).await.unwrap();
-    let begun = Instant::now();
-    for _ in 0..2_000 {
-        let claim = begin(&journal).await;
-        let held = journal.finish(&claim, &outcome(To::Completed)).await.unwrap();
-        assert_eq!(held, post_once::journal::Held::Yes(()));
-    }
-    println!("      an operation beside {what}: {:.3} ms", ms(begun.elapsed()) / 2_000.0);
     journal.close().await;
 }
 
@@ -97,13 +82,6 @@ async fn resume(path: &Path) {
     );
 }
 
-async fn begin(journal: &SqliteJournal) -> Claim {
-    match journal.insert(&operation(), LEASE).await.unwrap() {
-        Inserted::New(claim) => claim,
-        other => panic!("without a name everything is new: {other:?}"),
-    }
-}
-
 /// The other process: writes for a while, many at a time, and is killed in the middle.
 pub(crate) fn child(path: &Path) -> ! {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -113,7 +91,7 @@ pub(crate) fn child(path: &Path) -> ! {
             let journal = journal.clone();
             tokio::spawn(async move {
                 loop {
-                    begin(&journal).await;
+                    begin(&journal, LEASE).await;
                 }
             });
         }
