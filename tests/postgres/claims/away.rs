@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{open, pause, win, win_for, yes};
+use super::{open, pause, win, win_for, within, yes};
 use crate::away::with_cluster;
 use crate::proxy::Proxy;
 use crate::subject::LONG;
@@ -192,8 +192,7 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
                 let ask = ask(&name(&format!("late-{number}")), "{}", LONG, LONG);
                 tasks.spawn(async move { claims.claim(&ask).await });
             }
-            let all = tokio::time::timeout(Duration::from_secs(12), tasks.join_all());
-            for claimed in all.await.expect("nobody waits for long") {
+            for claimed in within(12, tasks.join_all()).await {
                 let error = claimed.unwrap_err();
                 let text = error.to_string();
                 assert!(matches!(error, ClaimError::Failed(_) | ClaimError::InDoubt(_)), "{text}");

@@ -1,13 +1,11 @@
 //! Servers, schemas and values that cannot be used: an error that says what to do, and nothing written.
 
-use std::time::Duration;
-
 use post_once::journal::{Journal, PostgresJournal};
 use post_once::server::store::{ClaimError, ClaimStore, PostgresClaims};
 use post_once::testkit::claims::{ask, name};
 use sqlx::{AssertSqlSafe, PgPool, Row};
 
-use super::{open, win};
+use super::{open, win, within};
 use crate::subject::{LONG, begin};
 
 async fn refused(pool: &PgPool, schema: &str) -> String {
@@ -157,8 +155,7 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
             let port =
                 std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let pool = server.pool_with(|options| options.host("127.0.0.1").port(port));
-            let opened = tokio::time::timeout(Duration::from_secs(10), refused(&pool, schema));
-            let error = opened.await.expect("it does not wait for long");
+            let error = within(10, refused(&pool, schema)).await;
             assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
         })
     }),

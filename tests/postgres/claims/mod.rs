@@ -83,3 +83,10 @@ fn yes(held: Held<()>) {
 async fn pause(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
+
+/// What comes of it within the time.
+#[expect(clippy::disallowed_methods, reason = "a real server in real time")]
+async fn within<T>(seconds: u64, work: impl Future<Output = T>) -> T {
+    let work = tokio::time::timeout(Duration::from_secs(seconds), work);
+    work.await.expect("it does not wait for long")
+}

@@ -7,7 +7,7 @@ use post_once::testkit::claims::{answer, name};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row};
 use tokio::task::JoinSet;
 
-use super::{open, pause, win, win_for, yes};
+use super::{open, pause, win, win_for, within, yes};
 use crate::subject::LONG;
 
 /// So many rows of each: answered and over, half done and over, and live.
@@ -89,8 +89,7 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
             let mut tx = pool.begin().await.unwrap();
             let lock = format!("SELECT FROM {schema}.claim WHERE key = 'over-5' FOR UPDATE");
             sqlx::query(AssertSqlSafe(lock)).execute(&mut *tx).await.unwrap();
-            let swept = tokio::time::timeout(Duration::from_secs(5), claims.sweep(100));
-            assert_eq!(swept.await.expect("it waits for nobody").unwrap(), 9);
+            assert_eq!(within(5, claims.sweep(100)).await.unwrap(), 9, "it waits for nobody");
             tx.rollback().await.unwrap();
             assert_eq!(claims.sweep(100).await.unwrap(), 1);
         })
