@@ -1,0 +1,52 @@
+//! What the layer adds on the store in memory, without sockets: calls of the service, one after the other, on one
+//! thread.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use post_once::server::store::MemoryClaims;
+use tower::ServiceExt;
+
+use crate::load::{ORDER, new_key};
+use crate::{layer, load_average, median, memory};
+
+const CALLS: usize = 2_000;
+const ROUNDS: usize = 40;
+
+pub(crate) async fn run() {
+    let before = load_average();
+    let bare = memory::router();
+    let keyed = memory::router().layer(layer(MemoryClaims::new()));
+    let answered: Vec<_> = (0..CALLS).map(|_| new_key()).collect();
+    each(&keyed, &answered).await;
+    let mut taken: [Vec<f64>; 3] = Default::default();
+    for _ in 0..ROUNDS {
+        let new: Vec<_> = (0..CALLS).map(|_| new_key()).collect();
+        taken[0].push(each(&bare, &new).await);
+        taken[1].push(each(&keyed, &new).await);
+        taken[2].push(each(&keyed, &answered).await);
+    }
+    println!(
+        "\nmemory, calls of the service: {ROUNDS} rounds, load {before} to {}",
+        load_average()
+    );
+    println!("{:<22}{:>12}{:>14}", "", "µs/call", "added µs");
+    for (name, times) in ["bare", "new keys", "replays"].iter().zip(&taken) {
+        let added = times.iter().zip(&taken[0]).map(|(with, without)| with - without).collect();
+        println!("{name:<22}{:>12.2}{:>14.2}", median(times.clone()), median(added));
+    }
+}
+
+/// Calls it once under each of these keys: microseconds per call, with its request.
+async fn each(app: &Router, keys: &[String]) -> f64 {
+    let started = Instant::now();
+    for key in keys {
+        let request = Request::post("/orders").header("idempotency-key", key);
+        let request = request.header("content-type", "application/json").body(Body::from(ORDER));
+        let response = app.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status(), 201);
+    }
+    started.elapsed().as_secs_f64() * 1e6 / keys.len() as f64
+}
