@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::load::Load;
-use crate::{load_average, median};
 
 const ROUND: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 15;
@@ -54,4 +53,16 @@ pub(crate) async fn compare(title: &str, mut variants: Vec<Variant>, with: &[&st
         }
         println!();
     }
+}
+
+/// The middle one.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// How busy the machine is: the averages of 1, 5 and 15 minutes.
+pub(crate) fn load_average() -> String {
+    let shown = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    shown.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }

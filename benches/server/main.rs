@@ -1,8 +1,9 @@
 //! What a key costs an API, against the same API without keys; see `../README.md`.
 //!
 //! ```text
-//! cargo bench --bench server --features server,axum,sqlite,postgres,testkit [-- PART…]
+//! cargo bench --bench server --features server,axum,sqlite,postgres,testkit [-- PART… [LARGEST]]
 //!     parts: memory calls sqlite postgres size-memory size-sqlite size-postgres
+//!     those by size take 1 k, 100 k and 1 M keys, or none above LARGEST
 //! ```
 //!
 //! Each part runs all its variants in turn, round by round, the turn going on by one with each round. What
@@ -36,10 +37,13 @@ use crate::cluster::Cluster;
 struct Bench {
     servers: Handle,
     postgres: Option<PgConnectOptions>,
+    largest: usize,
 }
 
 fn main() {
-    let named: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let named = std::env::args().skip(1).filter(|arg| !arg.starts_with('-'));
+    let (largest, named): (Vec<_>, Vec<_>) = named.partition(|arg| arg.parse::<usize>().is_ok());
+    let largest = largest.first().map_or(usize::MAX, |largest| largest.parse().unwrap());
     let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
     let needs_postgres = wanted("postgres") || wanted("size-postgres");
     let cluster = match std::env::var("DATABASE_URL") {
@@ -51,7 +55,11 @@ fn main() {
         None => std::env::var("DATABASE_URL").unwrap().parse().unwrap(),
     };
     let servers = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bench = Bench { servers: servers.handle().clone(), postgres: needs_postgres.then(options) };
+    let bench = Bench {
+        servers: servers.handle().clone(),
+        postgres: needs_postgres.then(options),
+        largest,
+    };
     let client = Builder::new_current_thread().enable_all().build().unwrap();
     client.block_on(async {
         if wanted("memory") {
@@ -90,16 +98,4 @@ impl Bench {
 /// The layer as it is by default.
 fn layer(store: impl ClaimStore) -> IdempotencyLayer {
     IdempotencyLayer::shared(Arc::new(store)).one_principal().build().unwrap()
-}
-
-/// The middle one.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// How busy the machine is: the averages of 1, 5 and 15 minutes.
-fn load_average() -> String {
-    let shown = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    shown.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }

@@ -16,8 +16,9 @@ use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgPoolOptions;
 use tokio::task::JoinSet;
 
+use crate::Bench;
+use crate::compare::{load_average, median};
 use crate::load::{CONNECTIONS, ORDER, new_key};
-use crate::{Bench, load_average, median};
 
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
 /// So many are claimed in a round, and swept in batches.
@@ -27,14 +28,15 @@ const ROUNDS: usize = 15;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(crate) async fn memory(bench: &Bench) {
-    let sized = async {
+    let sizes = sizes(bench);
+    let sized = async move {
         let mut stores: Vec<Arc<dyn ClaimStore>> = Vec::new();
-        for size in SIZES {
+        for &size in &sizes {
             let store: Arc<dyn ClaimStore> = Arc::new(MemoryClaims::new());
             fill(&store, size).await;
             stores.push(store);
         }
-        measure("memory", &stores).await;
+        measure("memory", &sizes, &stores).await;
     };
     bench.there(sized).await;
 }
@@ -42,26 +44,28 @@ pub(crate) async fn memory(bench: &Bench) {
 pub(crate) async fn sqlite(bench: &Bench) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().to_owned();
+    let sizes = sizes(bench);
     let sized = async move {
         let mut stores: Vec<Arc<dyn ClaimStore>> = Vec::new();
-        for size in SIZES {
+        for &size in &sizes {
             let store = SqliteClaims::open(path.join(size.to_string())).await.unwrap();
             let store: Arc<dyn ClaimStore> = Arc::new(store);
             fill(&store, size).await;
             stores.push(store);
         }
-        measure("SQLite", &stores).await;
+        measure("SQLite", &sizes, &stores).await;
     };
     bench.there(sized).await;
 }
 
 pub(crate) async fn postgres(bench: &Bench) {
     let options = bench.postgres.clone().unwrap();
+    let sizes = sizes(bench);
     let sized = async move {
         let pool = PgPoolOptions::new().max_connections(10).connect_with(options).await.unwrap();
         let mut stores: Vec<Arc<dyn ClaimStore>> = Vec::new();
         let schema = |size| format!("post_once_size_{}_{size}", std::process::id());
-        for size in SIZES {
+        for &size in &sizes {
             let schema = schema(size);
             let store =
                 PostgresClaims::builder(pool.clone()).schema(&schema).build().await.unwrap();
@@ -81,8 +85,8 @@ pub(crate) async fn postgres(bench: &Bench) {
             }
             stores.push(store);
         }
-        measure("PostgreSQL", &stores).await;
-        for size in SIZES {
+        measure("PostgreSQL", &sizes, &stores).await;
+        for &size in &sizes {
             let clean = format!("DROP SCHEMA {} CASCADE", schema(size));
             sqlx::raw_sql(AssertSqlSafe(clean)).execute(&pool).await.unwrap();
         }
@@ -90,7 +94,11 @@ pub(crate) async fn postgres(bench: &Bench) {
     bench.there(sized).await;
 }
 
-async fn measure(name: &str, stores: &[Arc<dyn ClaimStore>]) {
+fn sizes(bench: &Bench) -> Vec<usize> {
+    SIZES.into_iter().filter(|size| *size <= bench.largest).collect()
+}
+
+async fn measure(name: &str, sizes: &[usize], stores: &[Arc<dyn ClaimStore>]) {
     let before = load_average();
     let mut claims = vec![Vec::new(); stores.len()];
     let mut sweeps = vec![Vec::new(); stores.len()];
@@ -111,7 +119,7 @@ async fn measure(name: &str, stores: &[Arc<dyn ClaimStore>]) {
         "{:>10}{:>12}{:>16}{:>12}{:>16}",
         "keys", "µs/claim", "÷ smallest", "µs/sweep", "÷ smallest"
     );
-    for (at, size) in SIZES.iter().enumerate() {
+    for (at, size) in sizes.iter().enumerate() {
         let ratio = |times: &[Vec<f64>]| {
             median(times[at].iter().zip(&times[0]).map(|(this, least)| this / least).collect())
         };

@@ -7,11 +7,12 @@
 //! | `sleep=MS` | takes so long |
 //! | `status=N` | answers with it; else 201 |
 //! | `panic` | panics |
-//! | `large=N` | answers with so many bytes |
+//! | `large=N` | answers with so many [bytes](large), in many frames |
 //! | `broken` | ends its answer in an error |
 //! | `checkpoint=NAME`, `external=NAME` | writes that down |
 //! | `word@N` | does the word in its Nth run only |
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ impl Api {
         let app = Router::new()
             .route("/charges", any(handler))
             .route("/refunds", any(handler))
+            .route("/claimed", any(async |claim: Claim| claim.key().to_string()))
             .with_state(runs.clone())
             .layer(layer);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -91,8 +93,8 @@ async fn handler(
 ) -> Response<Body> {
     let run = runs.0.fetch_add(1, Ordering::SeqCst) + 1;
     let mut status = StatusCode::CREATED;
-    let mut large = 0;
-    let mut broken = false;
+    let mut size = 0;
+    let mut breaks = false;
     let words = headers.get("x-do").map_or("", |words| words.to_str().unwrap());
     for word in words.split(',').filter(|word| !word.is_empty()) {
         let (word, only) = word.split_once('@').map_or((word, None), |(word, n)| (word, Some(n)));
@@ -104,23 +106,26 @@ async fn handler(
             "sleep" => sleep(value.parse().unwrap()).await,
             "status" => status = value.parse().unwrap(),
             "panic" => panic!("the handler was told to panic"),
-            "large" => large = value.parse().unwrap(),
-            "broken" => broken = true,
+            "large" => size = value.parse().unwrap(),
+            "broken" => breaks = true,
             "checkpoint" => claim.as_ref().unwrap().checkpoint(value, "data").await.unwrap(),
             "external" => claim.as_ref().unwrap().external_call(value, "data").await.unwrap(),
             word => panic!("no such word: {word}"),
         }
     }
-    let point = claim.as_ref().and_then(Claim::point).map(|point| point.name.clone());
+    let point = claim.as_ref().and_then(Claim::point);
+    let nth = claim.as_ref().map(Claim::run);
+    let data = point.and_then(|point| point.data.clone());
+    let point = point.map(|point| point.name.clone());
     let received = String::from_utf8_lossy(&body).into_owned();
     let encodings = headers.get("accept-encoding").map(|value| value.to_str().unwrap());
     let answer = serde_json::json!({
-        "run": run, "point": point, "received": received, "encodings": encodings,
+        "run": run, "nth": nth, "point": point, "data": data, "received": received, "encodings": encodings,
     });
-    let body = match (large, broken) {
+    let body = match (size, breaks) {
         (0, false) => Body::from(answer.to_string()),
-        (0, true) => Body::new(Breaking(Some(Bytes::from_static(b"half")))),
-        (large, _) => Body::from(vec![b'x'; large]),
+        (0, true) => Framed::broken(),
+        (size, _) => Framed::whole(&large(size)),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -139,10 +144,29 @@ async fn handler(
     response
 }
 
-/// A body that begins and breaks off.
-struct Breaking(Option<Bytes>);
+/// So many bytes, each of them other than those beside it.
+pub(crate) fn large(size: usize) -> Vec<u8> {
+    (b'a'..=b'z').cycle().take(size).collect()
+}
 
-impl HttpBody for Breaking {
+/// A body in frames, which may break off after them.
+pub(crate) struct Framed {
+    frames: VecDeque<Bytes>,
+    breaks: bool,
+}
+
+impl Framed {
+    pub(crate) fn broken() -> Body {
+        Body::new(Framed { frames: [Bytes::from_static(b"half")].into(), breaks: true })
+    }
+
+    fn whole(bytes: &[u8]) -> Body {
+        let frames = bytes.chunks(300).map(Bytes::copy_from_slice).collect();
+        Body::new(Framed { frames, breaks: false })
+    }
+}
+
+impl HttpBody for Framed {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -150,10 +174,10 @@ impl HttpBody for Breaking {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        Poll::Ready(Some(match self.0.take() {
-            Some(half) => Ok(Frame::data(half)),
-            None => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        }))
+        Poll::Ready(match self.frames.pop_front() {
+            Some(frame) => Some(Ok(Frame::data(frame))),
+            None => self.breaks.then(|| Err(std::io::ErrorKind::UnexpectedEof.into())),
+        })
     }
 }
 

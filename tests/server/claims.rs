@@ -97,13 +97,23 @@ pub(crate) async fn a_checkpoint_is_gone_on_from(world: &World) {
     let answer = post("k", "1").to(api.address).await;
     let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!((answer.status, &body["point"]), (201, &"charged".into()));
+    assert_eq!((&body["data"], &body["nth"]), (&"ch_1".into(), &2.into()));
 
     // A handler that wrote one down and then failed is gone on from too, at once.
-    let failed = post("f", "1").told("checkpoint=half,status=503@2").to(api.address).await;
+    let failing = post("f", "1").told("checkpoint=half@2,sleep=500@2,status=503@2");
+    let (failed, ()) = tokio::join!(failing.to(api.address), async {
+        until(|| async { world.runs.count() == 2 }).await;
+        sleep(250).await;
+        let name = Name::new("none", &IdempotencyKey::parse("f").unwrap());
+        let seen = store.look(&name).await.unwrap().unwrap().seen;
+        assert!(seen.point.is_some() && seen.is_live());
+        assert!(seen.lease_left < Duration::from_secs(60), "{seen:?}: for its lease, if it dies");
+    });
     assert_eq!((failed.status, failed.run()), (503, 2));
     let again = post("f", "1").to(api.address).await;
     let body: serde_json::Value = serde_json::from_slice(&again.body).unwrap();
     assert_eq!((again.status, &body["point"]), (201, &"half".into()));
+    assert_eq!(body["data"], "data");
 }
 
 pub(crate) async fn an_unconfirmed_call_waits_for_a_person(world: &World) {
@@ -146,4 +156,38 @@ pub(crate) async fn shutting_down_waits_for_handlers_whose_clients_have_left(wor
     let next = world.serve().await;
     let answer = post("k", "1").to(next.address).await;
     assert!(answer.is_replay(), "it was written down before: {answer:?}");
+}
+
+/// A worker that is taken for dead, and is not: its answer is nobody's, or that of whoever did the work instead.
+pub(crate) async fn an_answer_whose_claim_was_lost_is_not_given(world: &World) {
+    let api = world.serve().await;
+    let store = world.store().await;
+    for (key, then, followed) in [
+        ("gone", "sleep=600", false),
+        ("taken", "sleep=600", true),
+        ("half", "sleep=600,checkpoint=late", false),
+    ] {
+        let run = world.runs.count() + 1;
+        let words: Vec<_> = then.split(',').map(|word| format!("{word}@{run}")).collect();
+        let slow = post(key, "1").told(&words.join(","));
+        let (slow, next) = tokio::join!(slow.to(api.address), async {
+            until(|| async { world.runs.count() == run }).await;
+            let name = Name::new("none", &IdempotencyKey::parse(key).unwrap());
+            let row = store.look(&name).await.unwrap().unwrap();
+            assert_eq!(store.release(&row.holder).await.unwrap(), Held::Yes(()));
+            if followed { Some(post(key, "1").to(api.address).await) } else { None }
+        });
+        match (key, next) {
+            ("taken", Some(next)) => {
+                assert_eq!((next.status, next.run()), (201, run + 1));
+                assert_eq!((slow.is_replay(), slow.run()), (true, run + 1), "the one that is kept");
+            }
+            ("gone", None) => {
+                assert_eq!((slow.status, slow.problem()), (503, "not-recorded".into()))
+            }
+            // It heard so from its checkpoint, and stopped.
+            ("half", None) => assert_eq!(slow.problem(), "handler-failed"),
+            (key, next) => panic!("{key}: {next:?}"),
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use post_once::server::layer::{InProgress, Marker, Requirement};
+use http::{Method, StatusCode};
+use post_once::server::layer::{Disposition, InProgress, Marker, Requirement};
 
 use crate::api::sleep;
 use crate::client::{Sent, post};
@@ -84,6 +85,11 @@ pub(crate) async fn where_keys_are_optional_a_request_needs_none(world: &World) 
     assert_eq!(post("k", "1").to(api.address).await.run(), 3);
     assert!(post("k", "1").to(api.address).await.is_replay());
     assert_eq!(post("", "1").to(api.address).await.problem(), "key-malformed");
+
+    // A handler that cannot do without its claim.
+    let claimed = Sent::new("POST", "/claimed", "1");
+    assert_eq!(claimed.clone().field("Idempotency-Key", "c").to(api.address).await.body, b"c");
+    assert_eq!(claimed.to(api.address).await.status, 500, "it is the server's fault");
 }
 
 pub(crate) async fn other_methods_are_left_alone(world: &World) {
@@ -117,4 +123,31 @@ pub(crate) async fn what_is_said_by_option(world: &World) {
         assert_eq!(answer.field("idempotency-key-lifetime"), Some("90"));
     }
     assert_eq!(post("sixsix").to(api.address).await.problem(), "key-malformed");
+}
+
+pub(crate) async fn what_is_done_by_option(world: &World) {
+    let api = world
+        .serve_with(|layer| {
+            let layer = layer.methods([Method::PUT]).marker(Marker::Absent);
+            let layer = layer.longest_retry_after(Duration::from_secs(1));
+            layer.disposition(|status| match status {
+                StatusCode::INTERNAL_SERVER_ERROR => Disposition::Store,
+                _ => Disposition::Release,
+            })
+        })
+        .await;
+    assert_eq!(post("k", "1").to(api.address).await.run(), 1);
+    assert_eq!(post("k", "1").to(api.address).await.run(), 2, "another method");
+    let put = || Sent::new("PUT", "/charges", "1").field("Idempotency-Key", "k");
+    let (done, running) =
+        tokio::join!(async { put().told("sleep=500").to(api.address).await }, async {
+            sleep(200).await;
+            put().to(api.address).await
+        });
+    assert_eq!((done.status, done.run()), (201, 3));
+    assert_eq!((running.status, running.field("retry-after")), (409, Some("1")));
+    let failed = put().told("status=500").to(api.address).await;
+    assert_eq!((failed.status, failed.run()), (500, 4), "the former was not stored");
+    let again = put().to(api.address).await;
+    assert_eq!((again.status, again.run(), again.is_replay()), (500, 4, false), "nor marked");
 }

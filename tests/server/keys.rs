@@ -1,5 +1,7 @@
 //! What identifies a claim.
 
+use http::request::Parts;
+
 use crate::client::{Sent, post};
 use crate::world::World;
 
@@ -63,4 +65,22 @@ pub(crate) async fn malformed_keys_are_refused_and_nothing_is_run(world: &World)
     assert_eq!(world.runs.count(), 0);
     let longest = post(&long[..255], "1").to(api.address).await;
     assert_eq!(longest.status, 201);
+}
+
+/// O-26
+pub(crate) async fn whose_it_is_must_be_known_unless_that_is_waived(world: &World) {
+    let account = |parts: &Parts| {
+        let account = parts.headers.get("x-account")?;
+        Some(account.to_str().unwrap().to_owned())
+    };
+    let api = world.serve_with(|layer| layer.principal(account)).await;
+    let refused = post("k", "1").to(api.address).await;
+    assert_eq!((refused.status, refused.problem()), (401, "unidentified".into()));
+    assert_eq!(world.runs.count(), 0);
+    let of = |account: &str| post("k", "1").field("X-Account", account);
+    assert_eq!(of("a").to(api.address).await.run(), 1);
+
+    let waived = world.serve_with(|layer| layer.one_principal()).await;
+    assert_eq!(of("a").to(waived.address).await.run(), 2, "it is nobody's in particular");
+    assert!(of("b").to(waived.address).await.is_replay(), "all are one");
 }

@@ -19,9 +19,12 @@ mod contract;
 mod database;
 mod fingerprints;
 mod keys;
+mod lost;
 mod once;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod orders;
+mod stack;
+mod sweeps;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod transactional;
 mod trouble;
@@ -52,14 +55,16 @@ macro_rules! cases {
 const CASES: &[(&str, Case)] = cases! {
     contract: each_row_of_the_table a_key_past_its_retention_is_new
         where_it_may_wait_it_gets_the_answer where_keys_are_optional_a_request_needs_none
-        other_methods_are_left_alone what_is_said_by_option;
+        other_methods_are_left_alone what_is_said_by_option what_is_done_by_option;
     claims: of_50_equal_requests_on_two_servers_one_is_run
         of_50_different_requests_under_one_key_one_is_run
         a_crash_does_not_lock_the_key_for_the_retention a_client_that_left_gets_its_answer_later
         a_checkpoint_is_gone_on_from an_unconfirmed_call_waits_for_a_person
-        shutting_down_waits_for_handlers_whose_clients_have_left;
+        shutting_down_waits_for_handlers_whose_clients_have_left
+        an_answer_whose_claim_was_lost_is_not_given;
     keys: the_principal_and_the_request_belong_to_a_key quoted_and_raw_are_one_key
-        malformed_keys_are_refused_and_nothing_is_run;
+        malformed_keys_are_refused_and_nothing_is_run
+        whose_it_is_must_be_known_unless_that_is_waived;
     answers: what_says_not_now_is_released what_would_be_the_same_is_stored
         a_replay_is_the_same_answer a_large_answer_is_given_once_and_its_key_closed
         a_panic_gives_the_key_back an_answer_that_breaks_off_gives_the_key_back;
@@ -67,7 +72,16 @@ const CASES: &[(&str, Case)] = cases! {
     bodies: the_limit_is_on_the_bytes_that_are_read a_cut_body_is_never_run
         what_is_over_goes_unasked a_refusal_is_heard_by_who_is_still_sending;
     once: work_that_is_delivered_again_is_done_once work_that_fails_is_done_again
-        one_of_many_deliveries_at_once_does_the_work;
+        one_of_many_deliveries_at_once_does_the_work a_job_past_its_retention_is_new
+        a_job_that_stopped_at_an_unconfirmed_call_waits_for_a_person
+        a_job_whose_claim_was_lost_has_no_result_of_its_own;
+    lost: work_may_take_longer_than_its_lease a_renewal_that_fails_is_tried_again
+        a_renewal_that_is_refused_ends_the_work a_renewal_that_hangs_loses_the_claim_with_its_lease
+        a_holder_counts_itself_as_lost_when_its_lease_may_be_over;
+    stack: an_error_of_the_service_gives_the_key_back
+        a_refused_body_is_read_within_bounds who_waits_looks_less_and_less_often_and_not_too_long;
+    sweeps: a_pass_goes_on_until_nothing_is_over a_pass_that_fails_is_not_the_last
+        a_shutdown_does_not_wait_for_the_next_pass;
     trouble: a_store_that_is_down_runs_nothing a_slow_store_is_waited_for
         an_answer_is_tried_again_to_be_stored a_lost_claim_ends_its_handler
         nothing_of_one_principal_reaches_another;
@@ -78,7 +92,9 @@ const CASES: &[(&str, Case)] = cases! {
 const TRANSACTIONAL: &[(&str, Case)] = cases! {
     transactional: effect_and_answer_commit_together what_failed_is_rolled_back_and_run_again
         a_commit_whose_word_was_lost_has_the_last_word a_lost_claim_commits_nothing
-        an_answer_that_was_not_committed_is_not_kept;
+        an_answer_that_was_not_committed_is_not_kept
+        a_large_answer_is_given_once_and_its_key_closed
+        what_is_done_after_the_commit_may_take_its_time;
     once: what_a_job_writes_and_returns_commits_together;
 };
 
@@ -86,6 +102,10 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // A few at once are enough: they are about times.
     arguments.test_threads.get_or_insert(4);
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(unused_mut, reason = "there is no other store")
+    )]
     let mut trials = trials_on("memory", CASES, World::in_memory);
     #[cfg(feature = "sqlite")]
     {

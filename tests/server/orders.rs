@@ -18,12 +18,27 @@ pub(crate) enum End {
     Commit,
     /// Committed, and answered with 500, as if the word of the commit was lost.
     CommitAndFail,
+    /// Committed, and answered with 202, which is not what was completed.
+    CommitAndSayOther,
+    /// Committed, and its answer breaks off.
+    CommitAndBreak,
+    /// Committed, and answered a while after that.
+    CommitAndLinger,
     /// Rolled back, and answered with 503.
     RollBack,
     /// It panics before the commit.
     Panic,
     /// Rolled back, and answered with 201 all the same.
     Lie,
+}
+
+/// What becomes of a job that writes an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    Works,
+    Fails,
+    /// Its claim is nobody's any more when it ends.
+    Loses,
 }
 
 /// The table of orders.
@@ -77,20 +92,33 @@ impl Orders {
     /// Writes an order as a job of a queue does.
     pub(crate) async fn once(
         &self,
+        #[cfg_attr(
+            not(feature = "postgres"),
+            expect(unused_variables, reason = "of no use there")
+        )]
         world: &World,
         key: &IdempotencyKey,
         fingerprint: Fingerprint,
         delivery: u32,
-        fails: bool,
+        job: Job,
     ) -> Result<Ran<u32>, OnceError<&'static str>> {
-        let end = |delivery| if fails { Err("told to fail") } else { Ok(delivery) };
+        let end = |delivery| if job == Job::Fails { Err("told to fail") } else { Ok(delivery) };
         match self {
             #[cfg(feature = "sqlite")]
             Orders::Sqlite(path) => {
                 let store = SqliteClaims::open(path).await.unwrap();
                 let mut connection = connect(path);
                 let work = |transaction: &rusqlite::Transaction<'_>| {
-                    transaction.execute("INSERT INTO orders VALUES ('job')", []).unwrap();
+                    // Nobody else writes from its start on: what it reads stays so.
+                    let other = rusqlite::Connection::open(path).unwrap();
+                    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+                    let order = "INSERT INTO orders VALUES ('job')";
+                    assert!(other.execute(order, []).is_err());
+                    transaction.execute(order, []).unwrap();
+                    if job == Job::Loses {
+                        let lose = "DELETE FROM post_once_claim WHERE key = 'm2'";
+                        transaction.execute(lose, []).unwrap();
+                    }
                     end(delivery)
                 };
                 let once = Once::new(store);
@@ -99,7 +127,11 @@ impl Orders {
             #[cfg(feature = "postgres")]
             Orders::Postgres(_, schema) => {
                 let Store::Postgres(own) = &world.store else { panic!("of the same kind") };
-                let sql = format!("INSERT INTO {schema}.orders VALUES ('job')");
+                let lose = match job {
+                    Job::Loses => format!("DELETE FROM {schema}.claim WHERE key = 'm2'"),
+                    Job::Works | Job::Fails => String::new(),
+                };
+                let sql = format!("INSERT INTO {schema}.orders VALUES ('job'); {lose}");
                 let work = async |connection: &mut sqlx::PgConnection| {
                     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(connection).await.unwrap();
                     end(delivery)
@@ -118,7 +150,10 @@ impl Orders {
     ) -> Result<Response<String>, ClaimError> {
         let mut response = Response::new(format!("order of run {}", claim.run()));
         *response.status_mut() = StatusCode::CREATED;
-        let commits = matches!(end, End::Commit | End::CommitAndFail);
+        for (name, value) in [("location", "/orders/1"), ("set-cookie", "session=secret")] {
+            response.headers_mut().insert(name, http::HeaderValue::from_static(value));
+        }
+        let commits = !matches!(end, End::RollBack | End::Panic | End::Lie);
         match self {
             #[cfg(feature = "sqlite")]
             Orders::Sqlite(path) => {
@@ -148,7 +183,10 @@ impl Orders {
             }
         }
         *response.status_mut() = match end {
-            End::Commit | End::Lie => StatusCode::CREATED,
+            End::Commit | End::CommitAndLinger | End::CommitAndBreak | End::Lie => {
+                StatusCode::CREATED
+            }
+            End::CommitAndSayOther => StatusCode::ACCEPTED,
             End::CommitAndFail => StatusCode::INTERNAL_SERVER_ERROR,
             End::RollBack | End::Panic => StatusCode::SERVICE_UNAVAILABLE,
         };

@@ -1,9 +1,9 @@
 //! The store in memory: the reference, and what tests want. It forgets all with its process.
 //!
-//! Its verbs take as long among a million keys as among a thousand, but for the depth of a tree: what may be
-//! forgotten, and what may wait for a person, have an index each.
+//! Its verbs take as long among a million keys as among a thousand, but for what a cache no longer holds: what may
+//! be forgotten, and what may wait for a person, have an index each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +30,8 @@ pub struct MemoryClaims {
 
 #[derive(Debug, Default)]
 struct Rows {
-    kept: BTreeMap<Arc<Name>, Kept>,
+    /// Each in a box: a table that grows moves all that is in it.
+    kept: HashMap<Arc<Name>, Box<Kept>>,
     /// By when each may be forgotten; without those that may never be.
     ending: BTreeSet<(Duration, Arc<Name>)>,
     /// Those of which some wait for a person. What goes well is never here.
@@ -99,7 +100,7 @@ impl Rows {
     fn insert(&mut self, kept: Kept) {
         self.remove(&kept.name);
         self.ending.extend(kept.ends().map(|end| (end, Arc::clone(&kept.name))));
-        self.kept.insert(Arc::clone(&kept.name), kept);
+        self.kept.insert(Arc::clone(&kept.name), Box::new(kept));
     }
 
     fn change(&mut self, name: &Name, change: impl FnOnce(&mut Kept)) {
@@ -121,7 +122,9 @@ impl Rows {
 
     fn remove(&mut self, name: &Name) {
         let Some(kept) = self.kept.remove(name) else { return };
-        self.unfinished.remove(name);
+        if kept.is_unfinished() {
+            self.unfinished.remove(name);
+        }
         if let Some(end) = kept.ends() {
             self.ending.remove(&(end, kept.name));
         }
@@ -194,7 +197,7 @@ impl ClaimStore for MemoryClaims {
     async fn claim(&self, ask: &Ask) -> Result<Claimed, ClaimError> {
         let now = self.clock.monotonic();
         let mut rows = self.rows();
-        let kept = rows.kept.get(&ask.holder.name);
+        let kept = rows.kept.get(&ask.holder.name).map(Box::as_ref);
         let verdict = claim(kept.map(|kept| kept.seen(now)).as_ref(), &ask.fingerprint);
         Ok(match (verdict, kept) {
             (Verdict::TakeOver, Some(kept)) => {
