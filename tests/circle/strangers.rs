@@ -171,7 +171,8 @@ fn stripe(database: &Database, folder: &std::path::Path) -> Result<(), Failed> {
 
     let (_shop, port) = shop(database)?;
     let runtime = runtime();
-    let script = vec![Fate::CutAfter, Fate::Answered503, Fate::CutInTheBody, Fate::Passed];
+    // An answer that is cut in its body it hands to its caller, and does not send again.
+    let script = vec![Fate::CutAfter, Fate::Answered503, Fate::CutAfter, Fate::Passed];
     let script = [script, vec![Fate::Passed, Fate::Passed, Fate::Passed]].concat();
     let proxy = runtime.block_on(Proxy::start_with(port, 0, script));
     let url = format!("http://{}", proxy.address);

@@ -103,5 +103,4 @@ pub(super) fn json(url: &str, safe: bool, trials: &[Trial], nearest: Option<&Con
 }
 
 #[cfg(test)]
-#[path = "report_tests.rs"]
 mod tests;

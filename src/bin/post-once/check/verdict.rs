@@ -329,5 +329,4 @@ pub(super) fn refusals(sent: &[(&str, Sent)]) -> Finding {
 }
 
 #[cfg(test)]
-#[path = "verdict_tests.rs"]
 mod tests;
