@@ -17,7 +17,7 @@ use super::answer::Answer;
 use super::log::{EventKind, Received};
 use super::state::{State, pause};
 use super::till::{NotCharged, Till};
-use crate::server::layer::{Disposition, LayerError, RequestBody, Requirement};
+use crate::server::layer::{Disposition, LayerBody, LayerError, Requirement};
 use crate::server::store::ClaimStore;
 use crate::server::{Claim, IdempotencyLayer};
 
@@ -130,7 +130,7 @@ struct Counter {
     state: Arc<State>,
 }
 
-impl Service<Request<RequestBody<Full<Bytes>>>> for Counter {
+impl Service<Request<LayerBody<Full<Bytes>>>> for Counter {
     type Response = Response<Full<Bytes>>;
     type Error = NotCharged;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, NotCharged>> + Send>>;
@@ -139,7 +139,7 @@ impl Service<Request<RequestBody<Full<Bytes>>>> for Counter {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<RequestBody<Full<Bytes>>>) -> Self::Future {
+    fn call(&mut self, request: Request<LayerBody<Full<Bytes>>>) -> Self::Future {
         let state = Arc::clone(&self.state);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();

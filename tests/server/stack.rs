@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use http::{Request, Response};
 use http_body::Frame;
-use post_once::server::layer::{InProgress, RequestBody};
+use post_once::server::layer::{InProgress, LayerBody};
 use post_once::testkit::ManualClock;
 use tower::{Layer, Service, ServiceExt};
 
@@ -36,7 +36,7 @@ impl Clone for Strict {
     }
 }
 
-impl Service<Request<RequestBody<Body>>> for Strict {
+impl Service<Request<LayerBody<Body>>> for Strict {
     type Response = Response<Body>;
     type Error = &'static str;
     type Future = Ready<Result<Response<Body>, &'static str>>;
@@ -46,7 +46,7 @@ impl Service<Request<RequestBody<Body>>> for Strict {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<RequestBody<Body>>) -> Self::Future {
+    fn call(&mut self, _: Request<LayerBody<Body>>) -> Self::Future {
         if !std::mem::take(&mut self.ready) {
             return ready(Err("it was not asked whether it is ready"));
         }

@@ -3,10 +3,11 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body::Body;
 use http_body_util::BodyExt;
 
+use super::body::Gathered;
 use crate::clock::Clock;
 
 /// So much of a body that is refused is read, so that its client hears why before the connection closes: one
@@ -30,25 +31,15 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(Unread::TooLarge);
     }
-    let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
+    let mut gathered = Gathered::default();
     while let Some(frame) = body.frame().await {
         let Ok(mut data) = frame.map_err(|_| Unread::Incomplete)?.into_data() else { continue };
-        let so_far = first.len() + whole.len();
-        if data.remaining() > limit - so_far {
+        if data.remaining() > limit - gathered.len() {
             return Err(Unread::TooLarge);
         }
-        if so_far == 0 {
-            // One frame is the usual case: not copied where it is bytes already.
-            first = data.copy_to_bytes(data.remaining());
-        } else {
-            if whole.is_empty() {
-                whole.extend_from_slice(&std::mem::take(&mut first));
-            }
-            whole.extend_from_slice(&data.copy_to_bytes(data.remaining()));
-        }
+        gathered.push(data.copy_to_bytes(data.remaining()));
     }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(gathered.into_bytes())
 }
 
 /// Reads a body for nothing, as far as the bounds allow.

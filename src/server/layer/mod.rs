@@ -55,7 +55,7 @@ use self::handle::Running;
 use super::service::Keeper;
 use super::store::ClaimStore;
 
-pub use body::{AnswerBody, RequestBody};
+pub use body::LayerBody;
 pub use builder::{IdempotencyLayerBuilder, LayerError};
 #[cfg(feature = "axum")]
 pub use extract::NoClaim;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, response};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tower_service::Service;
 
-use super::body::{AnswerBody, RequestBody};
+use super::body::{Gathered, LayerBody};
 use super::handle::Ticket;
 use super::{Disposition, Rules};
 use crate::fingerprint::Fingerprint;
@@ -39,7 +39,7 @@ pub(super) struct Job<S> {
 
 /// What came of a job.
 pub(super) enum Tried<S, R, E> {
-    Done(Result<Response<AnswerBody<R>>, E>),
+    Done(Result<Response<LayerBody<R>>, E>),
     /// Its key is being worked on: the job, and what is left of the lease.
     InProgress(Box<Job<S>>, Duration),
 }
@@ -47,7 +47,7 @@ pub(super) enum Tried<S, R, E> {
 impl<S> Job<S> {
     pub(super) async fn run<B, R>(self) -> Tried<S, R, S::Error>
     where
-        S: Service<Request<RequestBody<B>>, Response = Response<R>>,
+        S: Service<Request<LayerBody<B>>, Response = Response<R>>,
         B: Body<Data = Bytes>,
         R: Body<Data = Bytes> + Unpin,
     {
@@ -80,14 +80,14 @@ async fn work<S, B, R>(
     mut inner: S,
     (mut parts, bytes): (Parts, Bytes),
     claim: &Claim,
-) -> Result<Response<AnswerBody<R>>, S::Error>
+) -> Result<Response<LayerBody<R>>, S::Error>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<R>>,
+    S: Service<Request<LayerBody<B>>, Response = Response<R>>,
     B: Body<Data = Bytes>,
     R: Body<Data = Bytes> + Unpin,
 {
     parts.extensions.insert(claim.clone());
-    let request = Request::from_parts(parts, RequestBody::whole(bytes));
+    let request = Request::from_parts(parts, LayerBody::whole(bytes));
     let limit = rules.keeper.answer_limit;
     let handler = async { Ok(collect(inner.call(request).await?, limit).await) };
     let work = async {
@@ -135,32 +135,23 @@ where
     R: Body<Data = Bytes> + Unpin,
 {
     let (parts, mut body) = response.into_parts();
-    let (mut first, mut whole) = (Bytes::new(), BytesMut::new());
+    let mut gathered = Gathered::default();
     while let Some(frame) = Pin::new(&mut body).frame().await {
         let Ok(frame) = frame else { return Collected::Broken };
         let Ok(data) = frame.into_data() else { continue };
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-        } else {
-            if whole.is_empty() {
-                whole.extend_from_slice(&std::mem::take(&mut first));
-            }
-            whole.extend_from_slice(&data);
-        }
-        if first.len() + whole.len() > limit {
-            let read = if whole.is_empty() { first } else { whole.freeze() };
-            return Collected::TooLarge(parts, read, body);
+        gathered.push(data);
+        if gathered.len() > limit {
+            return Collected::TooLarge(parts, gathered.into_bytes(), body);
         }
     }
-    let read = if whole.is_empty() { first } else { whole.freeze() };
-    Collected::Whole(parts, read)
+    Collected::Whole(parts, gathered.into_bytes())
 }
 
 /// Ends the claim as the answer wants it, and gives what its client is to get.
-async fn end<R>(rules: &Rules, claim: &Claim, answer: Collected<R>) -> Response<AnswerBody<R>> {
+async fn end<R>(rules: &Rules, claim: &Claim, answer: Collected<R>) -> Response<LayerBody<R>> {
     let (parts, kept, body) = match answer {
-        Collected::Whole(parts, bytes) => (parts, Some(bytes.clone()), AnswerBody::whole(bytes)),
-        Collected::TooLarge(parts, read, rest) => (parts, None, AnswerBody::in_parts(read, rest)),
+        Collected::Whole(parts, bytes) => (parts, Some(bytes.clone()), LayerBody::whole(bytes)),
+        Collected::TooLarge(parts, read, rest) => (parts, None, LayerBody::in_parts(read, rest)),
         Collected::Broken => {
             return match give_back(claim).await {
                 Some(answer) => rules.replay(answer),
@@ -209,7 +200,7 @@ async fn give_back(claim: &Claim) -> Option<StoredAnswer> {
 
 impl Rules {
     /// A stored answer, marked.
-    fn replay<R>(&self, answer: StoredAnswer) -> Response<AnswerBody<R>> {
+    fn replay<R>(&self, answer: StoredAnswer) -> Response<LayerBody<R>> {
         let mut response = match answer.body {
             Some(body) => {
                 let mut response = Response::new(body);
@@ -222,6 +213,6 @@ impl Rules {
         if let Some(marker) = self.marker.name() {
             response.headers_mut().insert(marker, HeaderValue::from_static("true"));
         }
-        response.map(AnswerBody::whole)
+        response.map(LayerBody::whole)
     }
 }

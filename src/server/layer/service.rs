@@ -14,7 +14,7 @@ use http_body::Body;
 use rand::RngExt;
 use tower_service::Service;
 
-use super::body::{AnswerBody, RequestBody};
+use super::body::LayerBody;
 use super::drain::{self, Unread};
 use super::run::{Job, Tried};
 use super::{InProgress, Requirement, Rules, key};
@@ -47,13 +47,13 @@ impl<S: std::fmt::Debug> std::fmt::Debug for IdempotencyService<S> {
 
 impl<S, B, R> Service<Request<B>> for IdempotencyService<S>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<LayerBody<B>>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     R: Body<Data = Bytes> + Send + Unpin + 'static,
 {
-    type Response = Response<AnswerBody<R>>;
+    type Response = Response<LayerBody<R>>;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
@@ -73,9 +73,9 @@ async fn serve<S, B, R>(
     rules: Arc<Rules>,
     mut inner: S,
     request: Request<B>,
-) -> Result<Response<AnswerBody<R>>, S::Error>
+) -> Result<Response<LayerBody<R>>, S::Error>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<LayerBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
@@ -85,8 +85,8 @@ where
     let (key, principal) = match rules.admit(&parts) {
         Ok(Some(admitted)) => admitted,
         Ok(None) => {
-            let request = Request::from_parts(parts, RequestBody::as_it_came(body));
-            return Ok(inner.call(request).await?.map(AnswerBody::of_handler));
+            let request = Request::from_parts(parts, LayerBody::as_it_came(body));
+            return Ok(inner.call(request).await?.map(LayerBody::as_it_came));
         }
         Err(problem) => {
             drain::drain(pin!(body), &*rules.keeper.clock).await;
@@ -126,9 +126,9 @@ where
 
 /// Runs the job in a task of its own, which goes on though we may not. While its key is being worked on it comes
 /// back, and is tried again for as long as a request may wait.
-async fn wait<S, B, R>(rules: &Rules, mut job: Job<S>) -> Result<Response<AnswerBody<R>>, S::Error>
+async fn wait<S, B, R>(rules: &Rules, mut job: Job<S>) -> Result<Response<LayerBody<R>>, S::Error>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<LayerBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
@@ -185,9 +185,9 @@ impl Rules {
         Ok(Some((key, principal)))
     }
 
-    pub(super) fn refuse<R>(&self, problem: &Problem) -> Response<AnswerBody<R>> {
+    pub(super) fn refuse<R>(&self, problem: &Problem) -> Response<LayerBody<R>> {
         tracing::debug!(problem = problem.name(), "a request is not answered by its handler");
-        problem.response().map(AnswerBody::whole)
+        problem.response().map(LayerBody::whole)
     }
 
     /// Adds to an answer under a key what clients may want to know.
