@@ -138,7 +138,8 @@ impl Run<'_> {
     fn next_request(&mut self, now: SystemTime) -> Request {
         let mut request = self.source.next();
         if let Some(name) = self.contract.first_sent_header() {
-            let first = self.state.first_send.map_or(now, |first| first.at());
+            let ours = || self.state.first_send.map_or(now, |first| first.at());
+            let first = self.first_sent.unwrap_or_else(ours);
             request.headers_mut().insert(name, http_date(first));
         }
         request

@@ -103,6 +103,12 @@ impl Ledger {
         self.journal.attempt(&self.claim, &self.trail).await
     }
 
+    /// When the row was sent first, as the store has it.
+    pub(super) async fn first_send(&self) -> Result<Option<SystemTime>, JournalError> {
+        let record = self.journal.by_row(self.claim.row).await?;
+        Ok(record.and_then(|record| record.ages.first_send_at))
+    }
+
     /// Ends the claim. The row and its token as they are then, if it was still ours.
     pub(crate) async fn finish(
         mut self,

@@ -1,6 +1,6 @@
 //! The loop over the attempts of one call.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Extensions;
 use reqwest::Response;
@@ -42,6 +42,8 @@ pub(super) struct Run<'a> {
     /// The attempts that count against the policy: all but those told "in progress".
     pub(super) counted: u32,
     pub(super) in_progress: InProgress,
+    /// When the row was sent first, where each attempt says so.
+    pub(super) first_sent: Option<SystemTime>,
     /// The row in the journal, until it is finished.
     pub(super) ledger: Option<Ledger>,
     /// The resumer goes on after the caller was told that it did not end.
@@ -89,6 +91,7 @@ impl<'a> Run<'a> {
             source,
             counted: 0,
             in_progress: InProgress::default(),
+            first_sent: None,
             ledger: None,
             keep_trying: options.keep_trying,
             kept: None,
@@ -106,6 +109,7 @@ impl<'a> Run<'a> {
                 Err(by) => return self.out_of_time(by, last),
             };
             self.count_durably().await?;
+            self.read_first_send().await?;
             match self.attempt(now, limit, waited).await {
                 Outcome::Answered { known, read, exhausted } => {
                     return self.answered(known, read, exhausted);
@@ -137,6 +141,20 @@ impl<'a> Run<'a> {
             }
             Err(error) => Err(self.failed(Kind::Journal(error), None)),
         }
+    }
+
+    /// Reads back when the row was sent first, where each attempt has to say so: by the store's clock, and so
+    /// the same whoever goes on with it.
+    async fn read_first_send(&mut self) -> Result<(), Error> {
+        if self.contract.first_sent_header().is_none() {
+            return Ok(());
+        }
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        match ledger.first_send().await {
+            Ok(first) => self.first_sent = first,
+            Err(error) => return Err(self.failed(Kind::Journal(error), None)),
+        }
+        Ok(())
     }
 
     async fn pause(&mut self, because: Known, delay: Delay) -> Duration {

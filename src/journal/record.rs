@@ -1,7 +1,7 @@
 //! A row of the journal, as it is read.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -169,6 +169,8 @@ pub struct Ages {
     pub updated: Duration,
     /// Since the first send; `None` when nothing was sent.
     pub first_send: Option<Duration>,
+    /// When that was: the same for all who read it.
+    pub first_send_at: Option<SystemTime>,
     /// The first send lies in the future.
     pub clock_went_back: bool,
     /// What is left of the lease, while it is held.

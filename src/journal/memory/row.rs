@@ -92,6 +92,7 @@ impl Row {
                 created: since(self.created),
                 updated: since(self.updated),
                 first_send: self.first_send.map(since),
+                first_send_at: self.first_send,
                 clock_went_back: self.first_send.is_some_and(|first| first > now),
                 lease_left: lease_left.filter(|left| !left.is_zero()),
             },

@@ -1,5 +1,7 @@
 //! Rows as they are read, and the values that are written into them.
 
+use std::time::UNIX_EPOCH;
+
 use bytes::Bytes;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -14,12 +16,12 @@ macro_rules! columns {
             "o.id, o.token, o.state, o.reason, o.scope, o.name, o.key, o.head, o.body, \
              o.attempts, o.lost, o.trail, o.sent, o.answer_status, o.answer_head, o.answer_body, ",
             row::age!("o.created"), ", ", row::age!("o.updated"), ", ", row::age!("o.first_send"), ", \
-             CASE WHEN o.claimed THEN -(", row::age!("o.due"), ") END"
+             CASE WHEN o.claimed THEN -(", row::age!("o.due"), ") END, ", row::epoch!("o.first_send")
         )
     };
 }
 
-pub(super) use crate::store::postgres::{age, ahead, microseconds, now};
+pub(super) use crate::store::postgres::{age, ahead, epoch, microseconds, now};
 pub(super) use columns;
 
 /// Reads what `columns!()` selects, from this column on.
@@ -45,6 +47,7 @@ fn read(row: &PgRow, from: usize, id: RowId) -> Result<Result<Record, String>, s
         created: duration(age(16)?),
         updated: duration(age(17)?),
         first_send: first_send.map(|age| duration(Some(age))),
+        first_send_at: age(20)?.map(|at| UNIX_EPOCH + duration(Some(at))),
         clock_went_back: first_send.is_some_and(|age| age < 0),
         lease_left: Some(duration(age(19)?)).filter(|left| !left.is_zero()),
     };

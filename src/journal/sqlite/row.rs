@@ -1,6 +1,6 @@
 //! Rows as SQLite has them, and what they mean.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rusqlite::Row;
@@ -141,11 +141,13 @@ impl Stored {
             return Err("its request is not what was written".to_owned());
         }
         let since = |at: i64| Duration::from_millis(now.saturating_sub(at).max(0).unsigned_abs());
+        let time = |at: i64| UNIX_EPOCH + Duration::from_millis(at.max(0).unsigned_abs());
         let lease_left = self.due_at.filter(|end| self.claimed && *end > now);
         let ages = Ages {
             created: since(self.created_at),
             updated: since(self.updated_at),
             first_send: self.first_send_at.map(since),
+            first_send_at: self.first_send_at.map(time),
             clock_went_back: self.first_send_at.is_some_and(|first| first > now),
             lease_left: lease_left
                 .map(|end| Duration::from_millis(end.saturating_sub(now).unsigned_abs())),

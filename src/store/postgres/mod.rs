@@ -11,5 +11,7 @@ pub(crate) use lane::{Lanes, Work};
 pub(crate) use migrate::{Component, migrate};
 pub(crate) use retry::{Database, Statement};
 pub(crate) use schema::Schema;
+#[cfg(feature = "client")]
+pub(crate) use time::epoch;
 pub(crate) use time::{age, ahead, duration, microseconds, now};
 pub(crate) use trouble::Trouble;

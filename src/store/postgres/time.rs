@@ -23,6 +23,14 @@ macro_rules! age {
     };
 }
 
+/// Microseconds from the epoch until then.
+#[cfg(feature = "client")]
+macro_rules! epoch {
+    ($time:literal) => {
+        concat!("(date_part('epoch', ", $time, ") * 1000000)::bigint")
+    };
+}
+
 /// The instant that lies so many microseconds ahead.
 macro_rules! ahead {
     ($microseconds:literal) => {
@@ -36,6 +44,8 @@ macro_rules! ahead {
     };
 }
 
+#[cfg(feature = "client")]
+pub(crate) use epoch;
 pub(crate) use {age, ahead, now};
 
 /// An age or what is left; what lies in the future has no age.

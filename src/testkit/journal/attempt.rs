@@ -26,21 +26,26 @@ pub(super) async fn the_trail_of_an_attempt_is_kept_and_the_next_is_counted<J: J
 
 pub(super) async fn the_first_send_stays_when_something_was_sent<J: Journal>(subject: &Subject<J>) {
     let claim = subject.begin(&draft(None, "{}")).await;
+    let first = subject.row(claim.row).await.ages.first_send_at;
+    assert!(first.is_some());
     subject.pass(2).await;
     yes(subject.journal().attempt(&claim, &trail([past(1, None)])).await.unwrap());
     let row = subject.row(claim.row).await;
     assert!(row.ages.first_send >= Some(subject.unit() * 2), "{:?}", row.ages);
+    assert_eq!(row.ages.first_send_at, first, "it is the same whenever it is read");
     assert!(row.trail.sent);
 }
 
 /// What never left does not open the window: the next attempt is the first send.
 pub(super) async fn the_first_send_goes_when_nothing_was_sent<J: Journal>(subject: &Subject<J>) {
     let claim = subject.begin(&draft(None, "{}")).await;
+    let first = subject.row(claim.row).await.ages.first_send_at;
     subject.pass(3).await;
     let refused = Trail { attempts: vec![past(1, None)], sent: false };
     yes(subject.journal().attempt(&claim, &refused).await.unwrap());
     let row = subject.row(claim.row).await;
     assert!(row.ages.first_send < Some(subject.unit() * 3), "it is this attempt: {:?}", row.ages);
     assert!(row.ages.first_send.is_some() && !row.trail.sent);
+    assert!(row.ages.first_send_at >= first.map(|first| first + subject.unit() * 3));
     assert!(row.ages.created >= subject.unit() * 3);
 }

@@ -93,6 +93,7 @@ pub(super) async fn what_is_enqueued_is_due_at_once_and_was_never_sent<J: Journa
     let row = subject.row(claim.row).await;
     assert_eq!((row.state, row.attempts, row.lost), (State::Pending, 0, 0));
     assert_eq!((row.ages.first_send, row.ages.lease_left), (None, None));
+    assert_eq!(row.ages.first_send_at, None);
     let claimed = subject.other().claim_due(&due(&[], 10), subject.long()).await.unwrap();
     let [(held, record)] = &*claimed else { panic!("due at once: {claimed:?}") };
     assert_eq!((held.row, record.attempts, record.lost), (claim.row, 1, 1));

@@ -1,12 +1,14 @@
 //! What is written down with an operation, and comes back with it.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use http::Method;
-use post_once::journal::{Journal, State, To};
+use post_once::clock::{Clock, Sleep};
+use post_once::journal::{Journal, MemoryJournal, State, To};
 use post_once::middleware::{JournalOptions, RequestBuilderExt};
 use post_once::report::Source;
-use post_once::testkit::{Fault, Server};
+use post_once::testkit::{Fault, ManualClock, Server};
 use post_once::{Contract, Idempotency, Report};
 
 use super::support::*;
@@ -37,23 +39,74 @@ async fn a_body_that_carries_its_key_is_resumed_to_the_byte() {
     assert_eq!((server.requests().len(), server.charges().len()), (2, 1));
 }
 
-/// A header that says when it was sent first.
+/// A clock that goes on by a little with each look at it.
+#[derive(Clone, Debug)]
+struct Moving(ManualClock);
+
+impl Moving {
+    fn goes_on(&self) {
+        self.0.advance(Duration::from_millis(13));
+    }
+}
+
+impl Clock for Moving {
+    fn monotonic(&self) -> Duration {
+        self.goes_on();
+        self.0.monotonic()
+    }
+
+    fn wall(&self) -> SystemTime {
+        self.goes_on();
+        self.0.wall()
+    }
+
+    fn sleep(&self, wait: Duration) -> Sleep {
+        self.0.sleep(wait)
+    }
+
+    fn timer(&self, limit: Duration) -> Sleep {
+        self.0.timer(limit)
+    }
+}
+
+/// A header that says when it was sent first, whoever sends it again, and at whatever part of a second.
 #[tokio::test]
 async fn the_time_of_the_first_send_is_the_same_on_resume() {
-    let faults = [Fault::hang(MINUTE)];
-    let server = Server::builder().faults(faults).key_header("repeatability-request-id");
-    let server = server.start().await.unwrap();
-    let (clock, journal) = on_one_clock();
-    clock.advance(std::time::Duration::from_millis(900));
-    let azure = Contract::azure_repeatability();
-    let client = builder(&clock, journal.clone()).contract(azure).build().unwrap();
-    dropped_at(&server, "c1 effect ch_1", once(&client, &server)).await;
-    clock.advance(SECOND * 50);
-    let summary = client.resumer().origin(&server.url("/")).once().await.unwrap();
-    assert_eq!(summary.completed, 1);
-    let sent = header(&server, "repeatability-first-sent");
-    assert_eq!(sent, ["Thu, 01 Jan 2026 00:00:00 GMT"; 2]);
-    assert_eq!(header(&server, "repeatability-request-id")[0], row(&journal).await.draft.key);
+    for phase in 0..20 {
+        for begun_by in ["its caller", "the resumer", "a caller after it was enqueued"] {
+            let faults = [Fault::hang(MINUTE)];
+            let server = Server::builder().faults(faults).key_header("repeatability-request-id");
+            let server = server.start().await.unwrap();
+            let clock = Moving(ManualClock::new());
+            clock.0.advance(Duration::from_millis(50 * phase));
+            let journal = MemoryJournal::with_clock(clock.clone());
+            let client = builder(&clock.0, journal.clone()).clock(clock.clone());
+            let client = client.contract(Contract::azure_repeatability()).build().unwrap();
+            let call = || once(&client, &server).operation("order-42");
+            let resume = || async { client.resumer().origin(&server.url("/")).once().await };
+            if begun_by != "its caller" {
+                call().enqueue().await.unwrap();
+                clock.0.advance(SECOND * 50);
+            }
+            if begun_by == "the resumer" {
+                tokio::select! {
+                    ended = resume() => panic!("it was to be dropped: {ended:?}"),
+                    () = logged(&server, "c1 effect ch_1") => {}
+                }
+            } else {
+                dropped_at(&server, "c1 effect ch_1", call()).await;
+            }
+            clock.0.advance(SECOND * 50);
+            assert_eq!(resume().await.unwrap().completed, 1, "{begun_by}, {phase}");
+            let sent = header(&server, "repeatability-first-sent");
+            assert_eq!(sent.len(), 2);
+            assert_eq!(sent[0], sent[1], "{begun_by}, {phase}");
+            let kept = row(&journal).await;
+            let first = httpdate::fmt_http_date(kept.ages.first_send_at.unwrap());
+            assert_eq!(sent[0], first, "{begun_by}, {phase}");
+            assert_eq!(header(&server, "repeatability-request-id")[0], kept.draft.key);
+        }
+    }
 }
 
 /// The contract of a row is found by its name, whatever the client's own is.
