@@ -1,6 +1,6 @@
 //! What the children do.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::BufRead;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -37,6 +37,8 @@ const AT_ONCE: usize = 8;
 pub(crate) enum Role {
     /// Serves, in a process that outlives all the others. Tells what it has seen for each line of input.
     Server,
+    /// Serves at this port, and keeps the contract. Tells how many effects it has had, and under how many keys.
+    Counter { port: u16 },
     /// Posts operations, those of the other workers whose names are known among them.
     Worker { task: Task, name: String, again: Vec<String> },
     /// Goes on with what others left, until nothing is pending.
@@ -85,6 +87,7 @@ pub(crate) fn run(role: Role) {
     runtime().block_on(async {
         match role {
             Role::Server => serve().await,
+            Role::Counter { port } => count(port).await,
             Role::Worker { task, name, again } => work(&task, &name, &again).await,
             Role::Resumer { task } => resume(&task).await,
             Role::Recorder { .. } => unreachable!("it has a runtime of its own"),
@@ -112,6 +115,20 @@ async fn serve() {
             return server.stop().await;
         }
         println!("{}", serde_json::to_string(&Seen::by(&server)).unwrap());
+    }
+}
+
+async fn count(port: u16) {
+    let server = Server::builder().port(port).start().await.unwrap();
+    println!("{}", server.url("/v1/charges"));
+    loop {
+        let line = tokio::task::spawn_blocking(|| std::io::stdin().lock().lines().next());
+        if line.await.unwrap().is_none() {
+            return server.stop().await;
+        }
+        let effects = server.charges();
+        let keys: HashSet<_> = effects.iter().map(|charge| charge.key()).collect();
+        println!("{}", serde_json::to_string(&(effects.len(), keys.len())).unwrap());
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Runs all episodes, each with a store of its own, and checks each against what the server saw (O-03).
 pub(crate) fn kill_and_check(store: impl Fn(usize) -> Store + Sync) -> Result<(), Failed> {
-    let server = ServerProcess::start();
+    let server = ServerProcess::start(&Role::Server);
     let kills = how_many("POST_ONCE_CRASH_KILLS", 56);
     let episodes = kills.div_ceil(KILLS_PER_EPISODE) as usize;
     let seeds: Vec<u64> = {
@@ -59,7 +59,7 @@ pub(crate) fn kill_and_check(store: impl Fn(usize) -> Store + Sync) -> Result<()
             });
         }
     });
-    let (ended, seen) = (ended.into_inner().unwrap(), server.seen());
+    let (ended, seen) = (ended.into_inner().unwrap(), server.tells::<Seen>());
     let mut table: BTreeMap<_, u32> = BTreeMap::new();
     for kill in ended.iter().flat_map(|episode| &episode.kills) {
         *table.entry(*kill).or_default() += 1;

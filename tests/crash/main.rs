@@ -21,6 +21,8 @@ mod child;
 mod cluster;
 #[cfg(feature = "postgres")]
 mod database;
+#[cfg(feature = "server")]
+mod keys;
 mod kills;
 mod outage;
 mod point;

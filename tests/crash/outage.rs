@@ -13,6 +13,8 @@ use post_once::observer::Event;
 use post_once::testkit::journal::list;
 use post_once::testkit::{Fault, Server, refused_url};
 
+use crate::child::Role;
+use crate::server::ServerProcess;
 use crate::{how_many, runtime};
 
 /// The time of this file runs so much faster than that of the sockets.
@@ -146,6 +148,8 @@ async fn many_rows() {
     let url = format!("{refused}v1/charges");
     enqueue(&client, &url, rows).await;
     let began = Hasty.monotonic();
+    let idle = resident();
+    let memory = AtomicU64::new(idle);
     let at_work = client.resumer().origin(&url).concurrency(AT_ONCE).per_origin(AT_ONCE);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let at_work = tokio::spawn(at_work.run(async { drop(stopped.await) }));
@@ -154,6 +158,7 @@ async fn many_rows() {
     let long = Duration::from_secs(60 + u64::from(rows) / 100);
     let sent = |count: &AtomicU64| count.load(Ordering::Relaxed);
     until("every row is sent once", long, || async {
+        memory.fetch_max(resident(), Ordering::Relaxed);
         sent(&tally.firsts) >= u64::from(rows) && tally.spent.get().is_some()
     })
     .await;
@@ -161,26 +166,31 @@ async fn many_rows() {
     println!("away for {:?}: {} retries", Hasty.monotonic() - began, sent(&tally.retries));
     tally.within_budget();
     let port = url.rsplit(':').next().unwrap().split('/').next().unwrap().parse().unwrap();
-    let server = Server::builder().port(port).start().await.unwrap();
+    let server = ServerProcess::start(&Role::Counter { port });
     tally.back.set(Hasty.monotonic()).unwrap();
-    let completed = async || journal.gauges().await.unwrap().completed;
-    until("all rows are completed", long, || async { completed().await == u64::from(rows) }).await;
+    until("all rows are completed", long, || async {
+        memory.fetch_max(resident(), Ordering::Relaxed);
+        journal.gauges().await.unwrap().completed == u64::from(rows)
+    })
+    .await;
     stop.send(()).unwrap();
     let summary = at_work.await.unwrap().unwrap();
 
     let histogram = tally.histogram.lock().unwrap().clone();
     print(&histogram);
     let most = sent(&tally.most_in_flight);
+    let more = sent(&memory) - idle;
     println!(
-        "{rows} rows, {} retries, at most {most} in flight, {summary:?}",
+        "{rows} rows, {} retries, at most {most} in flight, {more} KiB above idle, {summary:?}",
         sent(&tally.retries)
     );
-    assert_eq!(server.charges().len(), rows as usize, "each happened once");
+    assert_eq!(server.tells::<(u32, u32)>(), (rows, rows), "each happened once, under its own key");
+    // Nothing is kept for each row: a million takes as much as a few.
+    assert!(more < 64 * 1024, "{more} KiB above idle");
     assert!(most <= AT_ONCE as u64, "{most} in flight");
     tally.within_budget();
     let busiest = histogram.iter().max().unwrap();
     assert!(*busiest <= u64::from(rows) / 20, "{busiest} of {rows} in one second");
-    server.stop().await;
 }
 
 /// Waits until it is so.
@@ -191,6 +201,13 @@ async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, so: impl F
         let waited = SystemClock.monotonic() - began;
         assert!(waited < limit, "it takes too long until {what}");
     }
+}
+
+/// KiB of this process in memory; nothing where that cannot be told.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
 fn print(histogram: &[u64]) {

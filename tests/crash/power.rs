@@ -1,7 +1,7 @@
-//! The power fails: what `begin` acknowledged is there, and the file opens.
+//! The power fails: what `begin` acknowledged is there, what a key was answered with is there, and the file opens.
 //!
-//! A child begins and ends operations under a recorder, preloaded, that notes each write and each flush
-//! of its journal in order. Then the power is cut at random points of that record: what was flushed is
+//! A child begins and ends operations, and answers keys in the same file, under a recorder, preloaded, that notes
+//! each write and each flush of its journal in order. Then the power is cut at random points of that record: what was flushed is
 //! there; each write since is there, or is not, or is torn into sectors of which some are there. The
 //! copy is opened as any journal is. That a file has been made, and has its name, is taken as flushed.
 //!
@@ -53,6 +53,8 @@ pub(crate) fn record(path: &Path) {
     };
     runtime().block_on(async {
         let journal = SqliteJournal::open(path).await.unwrap();
+        #[cfg(feature = "server")]
+        let keys = crate::keys::Keys::open(path).await;
         let one_after_the_other = async |lane: usize| {
             for number in (lane..OPERATIONS).step_by(AT_ONCE) {
                 let mut begun = draft(None, vec![b'x'; number * 7919 % 6000]);
@@ -66,6 +68,11 @@ pub(crate) fn record(path: &Path) {
                     let held = journal.finish(&claim, &outcome(To::Completed)).await.unwrap();
                     assert_eq!(held, post_once::journal::Held::Yes(()));
                     told("ended", &begun.key);
+                }
+                #[cfg(feature = "server")]
+                if number % 3 == 0 {
+                    keys.answer(&begun.key).await;
+                    told("answered", &begun.key);
                 }
             }
         };
@@ -220,9 +227,11 @@ impl Flushes {
 #[derive(Debug, Default)]
 struct Disk<'a> {
     files: HashMap<u8, File<'a>>,
-    /// What was acknowledged: begun, and ended.
+    /// The operations that were acknowledged as begun, and as ended.
     begun: HashSet<&'a str>,
     ended: HashSet<&'a str>,
+    /// The keys of the server half that were answered.
+    answered: HashSet<&'a str>,
 }
 
 #[derive(Debug, Default)]
@@ -234,7 +243,7 @@ struct File<'a> {
 }
 
 #[derive(Debug)]
-enum Wrong {
+pub(crate) enum Wrong {
     Lossy(#[expect(dead_code, reason = "it is shown")] String),
     Broken(#[expect(dead_code, reason = "it is shown")] String),
 }
@@ -243,7 +252,11 @@ impl<'a> Disk<'a> {
     fn note(&mut self, event: Noted<'a>, believed: bool) {
         if event.file == b'a' {
             let (what, key) = std::str::from_utf8(event.bytes).unwrap().split_once(' ').unwrap();
-            let told = if what == "begun" { &mut self.begun } else { &mut self.ended };
+            let told = match what {
+                "begun" => &mut self.begun,
+                "ended" => &mut self.ended,
+                _ => &mut self.answered,
+            };
             told.insert(key);
             return;
         }
@@ -284,6 +297,8 @@ impl<'a> Disk<'a> {
             let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             kept.map_err(|error| broken(&error))?;
             journal.close().await;
+            #[cfg(feature = "server")]
+            crate::keys::check(copy, &self.answered).await?;
             Ok((rows.map_err(|error| broken(&error))?, connection))
         })?;
         let sound = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));

@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::Mutex;
 
 use post_once::testkit;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::child::Role;
@@ -46,8 +47,8 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    pub(crate) fn start() -> ServerProcess {
-        let mut child = Role::Server.spawn();
+    pub(crate) fn start(role: &Role) -> ServerProcess {
+        let mut child = role.spawn();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut url = String::new();
         output.read_line(&mut url).unwrap();
@@ -55,7 +56,8 @@ impl ServerProcess {
         ServerProcess { url: url.trim().to_owned(), child, pipes: Mutex::new((input, output)) }
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    /// What it tells of what it has seen so far.
+    pub(crate) fn tells<T: DeserializeOwned>(&self) -> T {
         let (input, output) = &mut *self.pipes.lock().unwrap();
         writeln!(input, "tell").unwrap();
         let mut line = String::new();
