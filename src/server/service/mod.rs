@@ -1,7 +1,7 @@
 //! The engine of the server half: claims a key, keeps the claim alive, ends it. It knows no HTTP server.
 //!
 //! # The rule
-//! 1. A key is claimed, durably, before any work is done for it.
+//! 1. A key is claimed before any work is done for it, so that the claim outlives each who works.
 //! 2. The lease is renewed at each third of it, for as long as the work goes on. A holder that could not
 //!    confirm a renewal before its lease was over counts itself as lost, and its work is dropped.
 //! 3. Every write names the token of this run. Once the claim is lost none of them is written.

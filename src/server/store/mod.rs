@@ -1,8 +1,9 @@
 //! Where keys, claims and answers are kept.
 //!
 //! # Guarantees
-//! - A claim is one atomic insert-or-fetch, durable when it returns: of any number at once, in any number
-//!   of processes, exactly one wins.
+//! - A claim is one atomic insert-or-fetch: of any number at once, in any number of processes, exactly one wins.
+//!   When it returns the end of no process undoes it, nor that of a machine on which workers are not.
+//! - All other writes are durable when they return, as far as the store is.
 //! - Every write of a worker names its [`Holder`], whose token no one else has ever had. After the claim was
 //!   lost nothing of it is written any more, and it is told so: [`Held::Lost`].
 //! - Times are durations and what is left of them, by one clock of the store's own.

@@ -5,7 +5,9 @@
 //! 1. A write is a closure that is run inside a transaction which took the write lock at its start. Up
 //!    to [`MOST_AT_ONCE`] queued ones share a transaction, and so a flush to the disk; each is answered
 //!    after the commit. One that fails takes nothing of the others with it.
-//! 2. `synchronous` is `FULL` (and `fullfsync` where the platform has it): what was answered is on disk.
+//! 2. `synchronous` is `FULL` (and `fullfsync` where the platform has it): what was answered is on disk. Of a
+//!    write that may wait for the flush of a later one only this is known: the end of the process does not
+//!    undo it.
 //! 3. Checkpoints run on a connection of their own, when the write-ahead log has grown to
 //!    [`LOG_BYTES`], so that no commit waits for one unless the log would grow for ever.
 //! 4. Who finds the file locked waits for a short random time and tries again, for about half a minute:
@@ -115,7 +117,17 @@ impl Store {
         &self,
         verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.writer.write(verb).await.map_err(|error| error.of(&self.path))
+        self.writer.write(true, verb).await.map_err(|error| error.of(&self.path))
+    }
+
+    /// Writes, and returns when that is committed. It is on disk with the next write that is flushed, whoever
+    /// makes it, and is lost only when the machine fails before.
+    #[cfg(feature = "server")]
+    pub(crate) async fn write_unflushed<T: Send + 'static>(
+        &self,
+        verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.write(false, verb).await.map_err(|error| error.of(&self.path))
     }
 
     /// Writes, and lets nobody know whether it went well.

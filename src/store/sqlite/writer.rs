@@ -26,6 +26,11 @@ trait Job: Send {
     /// once more.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
 
+    /// Whether it is to be on disk before it is answered.
+    fn flushes(&self) -> bool {
+        true
+    }
+
     /// Answers whoever waits for it.
     fn answer(self: Box<Self>, fate: Result<(), StoreError>);
 }
@@ -46,10 +51,11 @@ impl Writer {
 
     pub(super) async fn write<T: Send + 'static>(
         &self,
+        flushes: bool,
         verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        if !self.queue(Verb { verb, made: None, reply }) {
+        if !self.queue(Verb { verb, flushes, made: None, reply }) {
             return Err(StoreError::closed());
         }
         // Without a word the thread has panicked: perhaps after the commit.
@@ -79,6 +85,7 @@ impl Writer {
 
 struct Verb<T, V> {
     verb: V,
+    flushes: bool,
     made: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -87,6 +94,10 @@ impl<T: Send, V: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Verb<
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.made = Some((self.verb)(connection)?);
         Ok(())
+    }
+
+    fn flushes(&self) -> bool {
+        self.flushes
     }
 
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
@@ -133,16 +144,25 @@ pub(super) fn work(
     mut log: Log,
 ) {
     let mut last = 1;
+    let mut pen = Pen { connection, flushes: true };
     while let Ok(first) = jobs.recv() {
         let group = gather(first, jobs, last);
-        last = group.len();
+        if flushes(&group) {
+            last = group.len();
+        }
         checkpointer.before();
-        write(connection, group);
+        pen.write(group);
         checkpointer.after(&mut log);
     }
 }
 
-/// The next group: what is queued, and what comes before long when the last one was larger.
+/// One of them is to be on disk before it is answered.
+fn flushes(group: &[Box<dyn Job>]) -> bool {
+    group.iter().any(|job| job.flushes())
+}
+
+/// The next group: what is queued, and, where a flush is to be shared, what comes before long when the last one
+/// was larger.
 ///
 /// Those who were answered together ask again together, but not in the same microsecond: to begin with
 /// the first of them would be a flush for it alone, while all the others wait for the next one.
@@ -153,25 +173,13 @@ fn gather(first: Queued, jobs: &Receiver<Queued>, last: usize) -> Vec<Box<dyn Jo
     loop {
         group.extend(jobs.try_iter().take(MOST_AT_ONCE - group.len()).map(|Queued(job)| job));
         let waited = SystemClock.monotonic().saturating_sub(begun);
-        if group.len() >= last || waited >= MOST_GATHERING {
+        if group.len() >= last || waited >= MOST_GATHERING || !flushes(&group) {
             return group;
         }
         match jobs.recv_timeout(GAP) {
             Ok(Queued(job)) => group.push(job),
             Err(_) => return group,
         }
-    }
-}
-
-/// Writes a group and answers it. What breaks the whole transaction must not take the others with it:
-/// then each gets a transaction of its own.
-fn write(connection: &Connection, mut group: Vec<Box<dyn Job>>) {
-    match transact(connection, &mut group) {
-        Ok(fates) => group.into_iter().zip(fates).for_each(|(job, fate)| job.answer(fate)),
-        Err(Broken::Together(error)) => {
-            group.into_iter().for_each(|job| job.answer(Err(error.clone())));
-        }
-        Err(Broken::Apart) => group.into_iter().for_each(|job| write(connection, vec![job])),
     }
 }
 
@@ -193,25 +201,62 @@ impl Broken {
     }
 }
 
-fn transact(
-    connection: &Connection,
-    group: &mut [Box<dyn Job>],
-) -> Result<Vec<Result<(), StoreError>>, Broken> {
-    let execute = |sql| connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop);
-    execute("BEGIN IMMEDIATE").map_err(|error| Broken::Together(error.into()))?;
-    let mut fates = Vec::with_capacity(group.len());
-    for at in 0..group.len() {
-        let fate = group[at].run(connection).map_err(StoreError::from);
-        match fate {
-            Err(error) if connection.is_autocommit() => return Err(Broken::by(error, group)),
-            fate => fates.push(fate),
+/// What writes.
+struct Pen<'c> {
+    connection: &'c Connection,
+    /// Its commits flush.
+    flushes: bool,
+}
+
+impl Pen<'_> {
+    /// Writes a group and answers it. What breaks the whole transaction must not take the others with it:
+    /// then each gets a transaction of its own.
+    fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
+        match self.transact(&mut group) {
+            Ok(fates) => group.into_iter().zip(fates).for_each(|(job, fate)| job.answer(fate)),
+            Err(Broken::Together(error)) => {
+                group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+            }
+            Err(Broken::Apart) => group.into_iter().for_each(|job| self.write(vec![job])),
         }
     }
-    execute("COMMIT").map_err(|error| {
-        if !connection.is_autocommit() && execute("ROLLBACK").is_err() {
-            // It was rolled back by itself, or the next one meets what is wrong.
+
+    fn transact(
+        &mut self,
+        group: &mut [Box<dyn Job>],
+    ) -> Result<Vec<Result<(), StoreError>>, Broken> {
+        self.flush(flushes(group)).map_err(|error| Broken::Together(error.into()))?;
+        self.execute("BEGIN IMMEDIATE").map_err(|error| Broken::Together(error.into()))?;
+        let mut fates = Vec::with_capacity(group.len());
+        for at in 0..group.len() {
+            let fate = group[at].run(self.connection).map_err(StoreError::from);
+            match fate {
+                Err(error) if self.connection.is_autocommit() => {
+                    return Err(Broken::by(error, group));
+                }
+                fate => fates.push(fate),
+            }
         }
-        Broken::by(StoreError::of_commit(error), group)
-    })?;
-    Ok(fates)
+        self.execute("COMMIT").map_err(|error| {
+            if !self.connection.is_autocommit() && self.execute("ROLLBACK").is_err() {
+                // It was rolled back by itself, or the next one meets what is wrong.
+            }
+            Broken::by(StoreError::of_commit(error), group)
+        })?;
+        Ok(fates)
+    }
+
+    /// Has the commits from now on flush, or leave that to a later one.
+    fn flush(&mut self, flushes: bool) -> rusqlite::Result<()> {
+        if self.flushes != flushes {
+            let level = if flushes { "FULL" } else { "NORMAL" };
+            self.connection.execute_batch(&format!("PRAGMA synchronous = {level}"))?;
+            self.flushes = flushes;
+        }
+        Ok(())
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
 }

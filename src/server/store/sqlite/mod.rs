@@ -5,9 +5,13 @@
 //! [`SqliteClaims::complete_in`] commits effect and answer together.
 //!
 //! # Guarantees
-//! - What a verb acknowledged is on disk: `synchronous` is `FULL`, and `fullfsync` where there is one.
-//! - A request that goes well is two durable writes, of [`claim`](ClaimStore::claim) and
-//!   [`complete`](ClaimStore::complete). Writes at the same time share a transaction, and its flush.
+//! - What a verb acknowledged outlives every process. Answers, recovery points and decisions are on disk then:
+//!   `synchronous` is `FULL`, and `fullfsync` where there is one. What is claimed, renewed, released and swept
+//!   gets there with the next of them: a machine that fails takes all workers with it, and a request whose claim
+//!   it lost is run again, as it would be after its lease.
+//! - A request that goes well is two writes, of [`claim`](ClaimStore::claim) and
+//!   [`complete`](ClaimStore::complete), and one flush. Writes at the same time share a transaction, and its
+//!   flush.
 //! - The file is created for its owner alone (mode 0600).
 //! - A row that is no longer what was written is neither run nor given again: [`ClaimError::Corrupt`].
 //!   It is not swept either.
@@ -119,6 +123,18 @@ impl SqliteClaims {
         self.0.store.write(move |connection| verb(connection, clock.wall())).await?
     }
 
+    /// Writes what may be lost with the machine: it takes all workers with it, so that who worked on what is of no
+    /// use any more, and what was swept is swept again.
+    async fn write_unflushed<T: Send + 'static>(
+        &self,
+        mut verb: impl FnMut(&rusqlite::Connection, SystemTime) -> rusqlite::Result<Read<T>>
+        + Send
+        + 'static,
+    ) -> Result<T, ClaimError> {
+        let clock = Arc::clone(&self.0.clock);
+        self.0.store.write_unflushed(move |connection| verb(connection, clock.wall())).await?
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&rusqlite::Connection, SystemTime) -> rusqlite::Result<Read<T>>
@@ -140,12 +156,12 @@ impl Sealed for SqliteClaims {
 impl ClaimStore for SqliteClaims {
     async fn claim(&self, ask: &Ask) -> Result<Claimed, ClaimError> {
         let ask = ask.clone();
-        self.write(move |on, now| verbs::claim(on, &ask, now)).await
+        self.write_unflushed(move |on, now| verbs::claim(on, &ask, now)).await
     }
 
     async fn renew(&self, holder: &Holder, lease: Duration) -> Result<Held<()>, ClaimError> {
         let holder = holder.clone();
-        self.write(move |on, now| verbs::renew(on, &holder, lease, now)).await
+        self.write_unflushed(move |on, now| verbs::renew(on, &holder, lease, now)).await
     }
 
     async fn checkpoint(
@@ -170,7 +186,7 @@ impl ClaimStore for SqliteClaims {
 
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError> {
         let holder = holder.clone();
-        self.write(move |on, now| verbs::release(on, &holder, now)).await
+        self.write_unflushed(move |on, now| verbs::release(on, &holder, now)).await
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Row>, ClaimError> {
@@ -194,7 +210,7 @@ impl ClaimStore for SqliteClaims {
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, ClaimError> {
-        self.write(move |on, now| verbs::sweep(on, limit, now).map(Ok)).await
+        self.write_unflushed(move |on, now| verbs::sweep(on, limit, now).map(Ok)).await
     }
 }
 
