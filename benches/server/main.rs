@@ -13,6 +13,7 @@
 #![allow(clippy::disallowed_methods, reason = "a measurement is of the real time")]
 
 mod api;
+mod by_hand;
 mod calls;
 #[path = "../../tests/postgres/cluster.rs"]
 #[allow(dead_code, reason = "the tests stop and kill their servers, too")]

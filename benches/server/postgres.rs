@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::compare::{compare, variant};
 use crate::load::{Keys, Load};
-use crate::{Bench, api, layer};
+use crate::{Bench, api, by_hand, layer};
 
 /// Connections of an API; the store takes its writers out of them.
 const POOL: u32 = 16;
@@ -45,12 +45,20 @@ pub(crate) async fn run(bench: &Bench) {
         })
         .await;
     let serve = |router: Router| bench.there(api::serve(router));
+    let by_hand = {
+        let (bare, schema, insert) = (bare.clone(), schema.clone(), Arc::clone(&insert));
+        async move { by_hand::Postgres::new(bare, &schema, insert).await }
+    };
+    let by_hand = bench.there(by_hand).await;
     let bare = Orders { pool: bare, insert: Arc::clone(&insert) };
     let orders = Orders { pool: keyed, insert };
     let keyed = layer(claims);
     let route = |router| Router::new().route("/orders", router);
     let inserted = serve(route(post(insert_one)).with_state(bare.clone())).await;
     let transacted = serve(route(post(transact)).with_state(bare.clone())).await;
+    let by_hand = post(by_hand::Postgres::order).with_state(by_hand);
+    let by_hand = Router::new().route("/orders", by_hand);
+    let by_hand = serve(by_hand).await;
     let lease = route(post(insert_one)).layer(keyed.clone()).with_state(orders.clone());
     let transactional = route(post(complete)).layer(keyed).with_state(orders);
     let (lease, transactional) = (serve(lease).await, serve(transactional).await);
@@ -58,11 +66,12 @@ pub(crate) async fn run(bench: &Bench) {
     let variants = vec![
         variant("insert", Load::on(inserted, Keys::New).await),
         variant("transaction", Load::on(transacted, Keys::New).await),
+        variant("keys by hand", Load::on(by_hand, Keys::New).await),
         variant("keys, transactional", Load::on(transactional, Keys::New).await),
         variant("keys, lease", Load::on(lease, Keys::New).await),
         variant("keys, replays", Load::on(lease, answered).await),
     ];
-    compare("PostgreSQL, a pool of 16", variants, &["insert", "transaction"]).await;
+    compare("PostgreSQL, a pool of 16", variants, &["insert", "transaction", "keys by hand"]).await;
     let clean = format!("DROP SCHEMA {schema} CASCADE");
     bench
         .there(

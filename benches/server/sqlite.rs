@@ -12,12 +12,13 @@ use post_once::server::Claim;
 use post_once::server::store::SqliteClaims;
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::by_hand::in_sqlite;
 use crate::compare::{compare, variant};
 use crate::load::{Keys, Load};
 use crate::{Bench, api, layer};
 
 /// One connection that writes: more of them only wait for each other.
-type Orders = Arc<Mutex<Connection>>;
+pub(crate) type Orders = Arc<Mutex<Connection>>;
 
 pub(crate) async fn run(bench: &Bench) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -29,7 +30,8 @@ pub(crate) async fn run(bench: &Bench) {
     let serve = |router: Router| bench.there(api::serve(router));
     let route = |router| Router::new().route("/orders", router);
     let inserted = serve(route(post(insert_one)).with_state(Arc::clone(&bare))).await;
-    let transacted = serve(route(post(transact)).with_state(bare)).await;
+    let transacted = serve(route(post(transact)).with_state(Arc::clone(&bare))).await;
+    let by_hand = serve(route(post(in_sqlite)).with_state(bare)).await;
     let lease = route(post(insert_one)).layer(keyed.clone()).with_state(Arc::clone(&orders));
     let transactional = route(post(complete)).layer(keyed).with_state(orders);
     let (lease, transactional) = (serve(lease).await, serve(transactional).await);
@@ -37,11 +39,17 @@ pub(crate) async fn run(bench: &Bench) {
     let variants = vec![
         variant("insert", Load::on(inserted, Keys::New).await),
         variant("transaction", Load::on(transacted, Keys::New).await),
+        variant("keys by hand", Load::on(by_hand, Keys::New).await),
         variant("keys, transactional", Load::on(transactional, Keys::New).await),
         variant("keys, lease", Load::on(lease, Keys::New).await),
         variant("keys, replays", Load::on(lease, answered).await),
     ];
-    compare("SQLite, one connection that writes", variants, &["insert", "transaction"]).await;
+    compare(
+        "SQLite, one connection that writes",
+        variants,
+        &["insert", "transaction", "keys by hand"],
+    )
+    .await;
     claims.close().await;
 }
 
@@ -50,14 +58,16 @@ fn open(path: &Path) -> Orders {
     let connection = Connection::open(path).unwrap();
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-        CREATE TABLE orders (id INTEGER PRIMARY KEY, body TEXT NOT NULL)";
+        CREATE TABLE orders (id INTEGER PRIMARY KEY, body TEXT NOT NULL); \
+        CREATE TABLE by_hand (key TEXT PRIMARY KEY, answer TEXT)";
     connection.execute_batch(settings).unwrap();
     Arc::new(Mutex::new(connection))
 }
 
+pub(crate) const INSERT: &str = "INSERT INTO orders (body) VALUES (?1)";
+
 fn insert(connection: &Connection, body: &str) {
-    let sql = "INSERT INTO orders (body) VALUES (?1)";
-    connection.prepare_cached(sql).unwrap().execute([body]).unwrap();
+    connection.prepare_cached(INSERT).unwrap().execute([body]).unwrap();
 }
 
 async fn insert_one(State(orders): State<Orders>, body: String) -> Response<String> {
