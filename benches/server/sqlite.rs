@@ -33,6 +33,8 @@ pub(crate) async fn run(bench: &Bench) {
     let transacted = serve(route(post(transact)).with_state(Arc::clone(&bare))).await;
     let by_hand = serve(route(post(in_sqlite)).with_state(bare)).await;
     let lease = route(post(insert_one)).layer(keyed.clone()).with_state(Arc::clone(&orders));
+    let in_store = route(post(transact_in_store)).layer(keyed.clone()).with_state(());
+    let in_store = serve(in_store).await;
     let transactional = route(post(complete)).layer(keyed).with_state(orders);
     let (lease, transactional) = (serve(lease).await, serve(transactional).await);
     let answered = Load::on(lease, Keys::New).await.answered(1_000).await;
@@ -41,6 +43,7 @@ pub(crate) async fn run(bench: &Bench) {
         variant("transaction", Load::on(transacted, Keys::New).await),
         variant("keys by hand", Load::on(by_hand, Keys::New).await),
         variant("keys, transactional", Load::on(transactional, Keys::New).await),
+        variant("keys, in the store", Load::on(in_store, Keys::New).await),
         variant("keys, lease", Load::on(lease, Keys::New).await),
         variant("keys, replays", Load::on(lease, answered).await),
     ];
@@ -100,4 +103,12 @@ async fn complete(State(orders): State<Orders>, claim: Claim, body: String) -> R
         response
     };
     tokio::task::spawn_blocking(complete).await.unwrap()
+}
+
+async fn transact_in_store(claim: Claim, body: String) -> Response<String> {
+    let work = move |file: &Connection| -> rusqlite::Result<_> {
+        file.prepare_cached(INSERT)?.execute([&body])?;
+        Ok(api::ordered())
+    };
+    claim.transact(work).await.unwrap()
 }

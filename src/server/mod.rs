@@ -86,5 +86,7 @@ pub mod guide {
 
 pub use layer::{IdempotencyLayer, IdempotencyLayerBuilder};
 pub use once::Once;
+#[cfg(feature = "sqlite")]
+pub use service::TransactError;
 pub use service::{Claim, Transaction};
 pub use sweep::Sweeper;

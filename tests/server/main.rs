@@ -25,6 +25,8 @@ mod once;
 mod orders;
 mod stack;
 mod sweeps;
+#[cfg(feature = "sqlite")]
+mod transact;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod transactional;
 mod trouble;
@@ -98,6 +100,14 @@ const TRANSACTIONAL: &[(&str, Case)] = cases! {
     once: what_a_job_writes_and_returns_commits_together;
 };
 
+/// Those of handlers whose work is done by the store of the file.
+#[cfg(feature = "sqlite")]
+const IN_THE_FILE: &[(&str, Case)] = cases! {
+    transact: each_is_done_or_undone_for_itself what_lost_its_claim_is_undone;
+};
+#[cfg(feature = "sqlite")]
+const IN_ANOTHER: &[(&str, Case)] = cases! { transact: another_kind_of_store_refuses; };
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // A few at once are enough: they are about times.
@@ -112,6 +122,8 @@ fn main() -> ExitCode {
         let world = || World::on(Store::Sqlite(tempfile::tempdir().unwrap()));
         trials.extend(trials_on("sqlite", CASES, world));
         trials.extend(trials_on("sqlite", TRANSACTIONAL, world));
+        trials.extend(trials_on("sqlite", IN_THE_FILE, world));
+        trials.extend(trials_on("memory", IN_ANOTHER, World::in_memory));
     }
     #[cfg(feature = "postgres")]
     let server = match database::Server::find(arguments.list) {

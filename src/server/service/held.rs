@@ -132,11 +132,21 @@ impl Claim {
         transaction: T,
         response: &Response<B>,
     ) -> T::Done {
+        self.completed_with(response.status());
+        transaction.complete(self, self.answer(response))
+    }
+
+    /// A response, as it is kept.
+    pub(super) fn answer<B: AsRef<[u8]>>(&self, response: &Response<B>) -> StoredAnswer {
         let body = response.body().as_ref();
         let body = (body.len() <= self.0.keeper.answer_limit).then(|| Bytes::copy_from_slice(body));
         let headers = self.0.keeper.fields.keep(response.headers());
-        self.0.completed.store(response.status().as_u16(), Ordering::Release);
-        transaction.complete(self, StoredAnswer::new(response.status(), headers, body))
+        StoredAnswer::new(response.status(), headers, body)
+    }
+
+    /// An answer of this status was completed in a transaction.
+    pub(super) fn completed_with(&self, status: http::StatusCode) {
+        self.0.completed.store(status.as_u16(), Ordering::Release);
     }
 
     async fn write(&self, point: RecoveryPoint) -> Result<(), ClaimError> {

@@ -12,6 +12,8 @@
 
 mod heartbeat;
 mod held;
+#[cfg(feature = "sqlite")]
+mod transact;
 mod transaction;
 
 use std::fmt;
@@ -26,6 +28,8 @@ use super::answer::{Fields, StoredAnswer};
 use super::store::{Ask, ClaimError, ClaimStore, Claimed, Holder, Name, Token};
 
 pub use held::Claim;
+#[cfg(feature = "sqlite")]
+pub use transact::TransactError;
 pub use transaction::Transaction;
 
 pub(crate) use heartbeat::alive;

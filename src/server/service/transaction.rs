@@ -68,7 +68,7 @@ impl Transaction for &rusqlite::Transaction<'_> {
 }
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-fn of_another_kind(kind: &str) -> ClaimError {
+pub(super) fn of_another_kind(kind: &str) -> ClaimError {
     ClaimError::Unusable(format!(
         "the transaction is on {kind}, and the keys are kept in a store of another kind: roll it back, \
          and keep the keys in the database that it writes to"

@@ -28,6 +28,8 @@ pub use memory::MemoryClaims;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresClaims, PostgresClaimsBuilder};
 #[cfg(feature = "sqlite")]
+pub(crate) use sqlite::Undone;
+#[cfg(feature = "sqlite")]
 pub use {
     rusqlite,
     sqlite::{SqliteClaims, SqliteClaimsBuilder},

@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use thiserror::Error;
 use tokio::sync::oneshot;
 
 use super::StoreError;
@@ -121,17 +122,21 @@ impl<V: FnMut(&Connection) -> rusqlite::Result<()> + Send> Job for Unanswered<V>
 }
 
 /// Runs several statements as one: all of them, or none.
-pub(crate) fn atomically<T>(
+pub(crate) fn atomically<T, E: From<rusqlite::Error>>(
     connection: &Connection,
-    statements: impl FnOnce() -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    connection.prepare_cached("SAVEPOINT post_once")?.execute([])?;
+    statements: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let execute = |sql| connection.prepare_cached(sql)?.execute([]).map(drop);
+    execute("SAVEPOINT post_once")?;
     let result = statements();
-    if result.is_err() && !connection.is_autocommit() {
-        connection.prepare_cached("ROLLBACK TO post_once")?.execute([])?;
+    if connection.is_autocommit() {
+        return result;
     }
-    if !connection.is_autocommit() {
-        connection.prepare_cached("RELEASE post_once")?.execute([])?;
+    let undone = if result.is_err() { execute("ROLLBACK TO post_once") } else { Ok(()) };
+    if let Err(error) = undone.and_then(|()| execute("RELEASE post_once")) {
+        // It is not the transaction in which they began: nothing of it may be taken for written.
+        execute("ROLLBACK")?;
+        return Err(error.into());
     }
     result
 }
@@ -183,6 +188,13 @@ fn gather(first: Queued, jobs: &Receiver<Queued>, last: usize) -> Vec<Box<dyn Jo
     }
 }
 
+/// A job must not do so, but work that is handed in can.
+#[derive(Debug, Error)]
+#[error(
+    "the work ended the transaction that it ran in: leave BEGIN, COMMIT and ROLLBACK to the store"
+)]
+struct Ended;
+
 /// How a whole transaction fails.
 enum Broken {
     /// All of it, for one reason.
@@ -230,12 +242,12 @@ impl Pen<'_> {
         let mut fates = Vec::with_capacity(group.len());
         for at in 0..group.len() {
             let fate = group[at].run(self.connection).map_err(StoreError::from);
-            match fate {
-                Err(error) if self.connection.is_autocommit() => {
-                    return Err(Broken::by(error, group));
-                }
-                fate => fates.push(fate),
+            if self.connection.is_autocommit() {
+                // With it all that was written before it is gone, or is committed without the others.
+                let ended = || StoreError::failed(Ended);
+                return Err(Broken::by(fate.err().unwrap_or_else(ended), group));
             }
+            fates.push(fate);
         }
         self.execute("COMMIT").map_err(|error| {
             if !self.connection.is_autocommit() && self.execute("ROLLBACK").is_err() {

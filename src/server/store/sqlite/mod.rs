@@ -62,6 +62,7 @@ use async_trait::async_trait;
 
 use self::row::{Read, Written};
 use self::verbs::Settle;
+pub(crate) use self::verbs::Undone;
 use super::{Ask, ClaimError, ClaimStore, Claimed, Decision, Held, Holder, Name, Row, Sealed};
 use crate::clock::Clock;
 use crate::server::answer::StoredAnswer;
@@ -111,6 +112,26 @@ impl SqliteClaims {
     ) -> Result<Held<()>, ClaimError> {
         let (answer, now) = (Written::new(answer), self.0.clock.wall());
         verbs::complete(transaction, holder, &answer, retention, now).map_err(StoreError::from)?
+    }
+
+    /// Does work on the connection of the store, and ends the claim with the answer that comes of it, in one
+    /// transaction, which it shares with what others write at the same time.
+    pub(crate) async fn transact<T, E>(
+        &self,
+        holder: &Holder,
+        retention: Duration,
+        mut work: impl FnMut(&rusqlite::Connection) -> Result<(T, StoredAnswer), E> + Send + 'static,
+    ) -> Result<T, Undone<E>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let (clock, holder) = (Arc::clone(&self.0.clock), holder.clone());
+        let transact = move |on: &rusqlite::Connection| {
+            let work = |on: &_| work(on).map(|(value, answer)| (value, Written::new(&answer)));
+            verbs::transact(on, &holder, retention, clock.wall(), work)
+        };
+        self.0.store.write(transact).await.map_err(|error| Undone::Store(error.into()))?
     }
 
     async fn write<T: Send + 'static>(

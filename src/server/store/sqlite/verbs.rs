@@ -6,7 +6,7 @@ use rusqlite::{Connection, Result, Row};
 
 use super::row::{Read, Stored, Written, columns, corrupt};
 use crate::server::claim::{RecoveryPoint, Verdict, claim as judge};
-use crate::server::store::{self, Ask, Claimed, Held, Holder, Name, Token};
+use crate::server::store::{self, Ask, ClaimError, Claimed, Held, Holder, Name, Token};
 use crate::store::sqlite::{after, atomically, millis};
 
 /// What is left of a row that could be read; otherwise the error is what came of the verb.
@@ -31,7 +31,9 @@ pub(super) fn claim(on: &Connection, ask: &Ask, now: SystemTime) -> Result<Read<
     let mut stored = read!(found);
     Ok(match judge(Some(&stored.seen(now)), &ask.fingerprint) {
         Verdict::Fresh => {
-            let anew = atomically(on, || Ok(stored.delete(on)? && first.insert(on)?))?;
+            let anew = atomically::<_, rusqlite::Error>(on, || {
+                Ok(stored.delete(on)? && first.insert(on)?)
+            })?;
             won(anew, &first)
         }
         Verdict::TakeOver => {
@@ -105,6 +107,62 @@ pub(super) fn complete(
     now: SystemTime,
 ) -> Result<Read<Held<()>>> {
     held(on, holder, |mut stored| stored.answer(on, holder.token.0, answer, after(now, retention)))
+}
+
+/// Work that ends with an answer, or why it came to nothing.
+#[derive(Debug)]
+pub(crate) enum Undone<E> {
+    Work(E),
+    Store(ClaimError),
+    Lost,
+}
+
+/// Why statements were rolled back.
+enum Rolled<E> {
+    For(Undone<E>),
+    By(rusqlite::Error),
+}
+
+impl<E> From<rusqlite::Error> for Rolled<E> {
+    fn from(error: rusqlite::Error) -> Rolled<E> {
+        Rolled::By(error)
+    }
+}
+
+/// Does work for a claim that is held, and completes it with the answer: both, or neither.
+pub(super) fn transact<T, E>(
+    on: &Connection,
+    holder: &Holder,
+    retention: Duration,
+    now: SystemTime,
+    work: impl FnOnce(&Connection) -> std::result::Result<(T, Written), E>,
+) -> Result<std::result::Result<T, Undone<E>>> {
+    let transacted = atomically(on, || {
+        let mut done = None;
+        let held = held(on, holder, |mut stored| match work(on) {
+            // It ended the transaction, and its answer must not be written without it.
+            _ if on.is_autocommit() => Ok(false),
+            Ok((value, answer)) => {
+                done = Some(Ok(value));
+                stored.answer(on, holder.token.0, &answer, after(now, retention))
+            }
+            Err(error) => {
+                done = Some(Err(error));
+                Ok(true)
+            }
+        })?;
+        match (done, held) {
+            (Some(Err(error)), _) => Err(Rolled::For(Undone::Work(error))),
+            (_, Err(error)) => Err(Rolled::For(Undone::Store(error))),
+            (Some(Ok(value)), Ok(Held::Yes(()))) => Ok(value),
+            (_, Ok(_)) => Err(Rolled::For(Undone::Lost)),
+        }
+    });
+    match transacted {
+        Ok(value) => Ok(Ok(value)),
+        Err(Rolled::For(undone)) => Ok(Err(undone)),
+        Err(Rolled::By(error)) => Err(error),
+    }
 }
 
 pub(super) fn release(on: &Connection, holder: &Holder, now: SystemTime) -> Result<Read<Held<()>>> {
