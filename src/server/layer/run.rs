@@ -55,7 +55,8 @@ impl<S> Job<S> {
         let problem = match claimed {
             Ok(Outcome::Won(claim)) => {
                 let Job { rules, inner, request, ticket, .. } = self;
-                let answer = work(&rules, inner, request, &claim).await;
+                // In a box: a job is moved several times on its way to its task, and most of it would be this.
+                let answer = Box::pin(work(&rules, inner, request, &claim)).await;
                 drop(ticket);
                 return Tried::Done(answer.map(|answer| rules.advertised(answer)));
             }
