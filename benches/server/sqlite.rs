@@ -33,7 +33,7 @@ pub(crate) async fn run(bench: &Bench) {
     let transacted = serve(route(post(transact)).with_state(Arc::clone(&bare))).await;
     let by_hand = serve(route(post(in_sqlite)).with_state(bare)).await;
     let lease = route(post(insert_one)).layer(keyed.clone()).with_state(Arc::clone(&orders));
-    let in_store = route(post(transact_in_store)).layer(keyed.clone()).with_state(());
+    let in_store = Router::new().route("/orders", post(transact_in_store)).layer(keyed.clone());
     let in_store = serve(in_store).await;
     let transactional = route(post(complete)).layer(keyed).with_state(orders);
     let (lease, transactional) = (serve(lease).await, serve(transactional).await);

@@ -26,9 +26,10 @@ const MOST_CONNECT: Duration = Duration::from_secs(5);
 ///
 /// Joins of a group with its rows must go row by row through the index: in the order of the group, so
 /// that two groups never wait for each other crosswise, and whatever the planner believed of a table
-/// that was still small. And what is acknowledged must be on disk, whatever the user's default is.
+/// that was still small. So there is one plan for any group, and to make it anew for each costs as much as
+/// executing it. And what is acknowledged must be on disk, whatever the user's default is.
 const OURS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; \
-    SET enable_mergejoin = off; SET jit = off; \
+    SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan; \
     SELECT set_config('synchronous_commit', 'on', false) \
     WHERE current_setting('synchronous_commit') = 'off'";
 
