@@ -4,11 +4,13 @@
 //!
 //! | word | the handler |
 //! |---|---|
+//! | `held` | goes on when it is [let go on](Runs::go_on) |
 //! | `sleep=MS` | takes so long |
 //! | `status=N` | answers with it; else 201 |
 //! | `panic` | panics |
 //! | `large=N` | answers with so many [bytes](large), in many frames |
 //! | `broken` | ends its answer in an error |
+//! | `torn` | panics while its answer is read |
 //! | `checkpoint=NAME`, `external=NAME` | writes that down |
 //! | `word@N` | does the word in its Nth run only |
 
@@ -30,6 +32,7 @@ use post_once::server::layer::Handle;
 use post_once::server::store::ClaimStore;
 use post_once::server::{Claim, IdempotencyLayer, IdempotencyLayerBuilder};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// A server, in this process or for another one's store.
@@ -40,13 +43,37 @@ pub(crate) struct Api {
     task: JoinHandle<()>,
 }
 
-/// How often the handler was run, on all servers of a test.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Runs(Arc<AtomicU64>);
+/// How often the handler was run, on all servers of a test, and what holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs {
+    count: Arc<AtomicU64>,
+    gate: Arc<Semaphore>,
+}
+
+impl Default for Runs {
+    fn default() -> Runs {
+        Runs { count: Arc::default(), gate: Arc::new(Semaphore::new(0)) }
+    }
+}
 
 impl Runs {
     pub(crate) fn count(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Lets one that is held go on.
+    pub(crate) fn go_on(&self) {
+        self.gate.add_permits(1);
+    }
+
+    /// Counts a run.
+    pub(crate) fn begin(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Waits to be let go on.
+    pub(crate) async fn held(&self) {
+        self.gate.acquire().await.unwrap().forget();
     }
 }
 
@@ -91,10 +118,10 @@ async fn handler(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
-    let run = runs.0.fetch_add(1, Ordering::SeqCst) + 1;
+    let run = runs.begin();
     let mut status = StatusCode::CREATED;
     let mut size = 0;
-    let mut breaks = false;
+    let mut end = End::Whole;
     let words = headers.get("x-do").map_or("", |words| words.to_str().unwrap());
     for word in words.split(',').filter(|word| !word.is_empty()) {
         let (word, only) = word.split_once('@').map_or((word, None), |(word, n)| (word, Some(n)));
@@ -103,11 +130,13 @@ async fn handler(
         }
         let (verb, value) = word.split_once('=').unwrap_or((word, ""));
         match verb {
+            "held" => runs.held().await,
             "sleep" => sleep(value.parse().unwrap()).await,
             "status" => status = value.parse().unwrap(),
             "panic" => panic!("the handler was told to panic"),
             "large" => size = value.parse().unwrap(),
-            "broken" => breaks = true,
+            "broken" => end = End::Error,
+            "torn" => end = End::Panic,
             "checkpoint" => claim.as_ref().unwrap().checkpoint(value, "data").await.unwrap(),
             "external" => claim.as_ref().unwrap().external_call(value, "data").await.unwrap(),
             word => panic!("no such word: {word}"),
@@ -122,9 +151,9 @@ async fn handler(
     let answer = serde_json::json!({
         "run": run, "nth": nth, "point": point, "data": data, "received": received, "encodings": encodings,
     });
-    let body = match (size, breaks) {
-        (0, false) => Body::from(answer.to_string()),
-        (0, true) => Framed::broken(),
+    let body = match (size, end) {
+        (0, End::Whole) => Body::from(answer.to_string()),
+        (0, end) => Framed::half(end),
         (size, _) => Framed::whole(&large(size)),
     };
     let mut response = Response::new(body);
@@ -152,17 +181,25 @@ pub(crate) fn large(size: usize) -> Vec<u8> {
 /// A body in frames, which may break off after them.
 pub(crate) struct Framed {
     frames: VecDeque<Bytes>,
-    breaks: bool,
+    end: End,
+}
+
+/// How a body ends.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    Whole,
+    Error,
+    Panic,
 }
 
 impl Framed {
-    pub(crate) fn broken() -> Body {
-        Body::new(Framed { frames: [Bytes::from_static(b"half")].into(), breaks: true })
+    pub(crate) fn half(end: End) -> Body {
+        Body::new(Framed { frames: [Bytes::from_static(b"half")].into(), end })
     }
 
     fn whole(bytes: &[u8]) -> Body {
         let frames = bytes.chunks(300).map(Bytes::copy_from_slice).collect();
-        Body::new(Framed { frames, breaks: false })
+        Body::new(Framed { frames, end: End::Whole })
     }
 }
 
@@ -174,9 +211,11 @@ impl HttpBody for Framed {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        Poll::Ready(match self.frames.pop_front() {
-            Some(frame) => Some(Ok(Frame::data(frame))),
-            None => self.breaks.then(|| Err(std::io::ErrorKind::UnexpectedEof.into())),
+        Poll::Ready(match (self.frames.pop_front(), self.end) {
+            (Some(frame), _) => Some(Ok(Frame::data(frame))),
+            (None, End::Whole) => None,
+            (None, End::Error) => Some(Err(std::io::ErrorKind::UnexpectedEof.into())),
+            (None, End::Panic) => panic!("the body was told to panic"),
         })
     }
 }

@@ -7,16 +7,17 @@ use post_once::server::layer::{Disposition, InProgress, Marker, Requirement};
 
 use crate::api::sleep;
 use crate::client::{Sent, post};
-use crate::world::World;
+use crate::world::{World, is_about, look};
 
 pub(crate) async fn each_row_of_the_table(world: &World) {
     let api = world.serve().await;
-    let first = post("k", r#"{"amount":1}"#).told("sleep=300");
+    let first = post("k", r#"{"amount":1}"#).told("held");
     let (first, running) = tokio::join!(first.to(api.address), async {
-        sleep(100).await;
+        world.begun(1).await;
         let running = post("k", r#"{"amount":1}"#).to(api.address).await;
         let other = post("k", r#"{"amount":2}"#).to(api.address).await;
         assert_eq!((other.status, other.problem()), (422, "key-reused".into()), "before it ends");
+        world.runs.go_on();
         running
     });
     assert_eq!((first.status, first.run(), first.is_replay()), (201, 1, false), "new: processed");
@@ -39,13 +40,31 @@ pub(crate) async fn each_row_of_the_table(world: &World) {
 }
 
 pub(crate) async fn a_key_past_its_retention_is_new(world: &World) {
-    let retention = Duration::from_millis(700);
-    let api = world.serve_with(|layer| layer.retention(retention)).await;
-    assert_eq!(post("k", "1").to(api.address).await.run(), 1);
-    assert!(post("k", "1").to(api.address).await.is_replay());
-    sleep(1_000).await;
-    let new = post("k", "2").to(api.address).await;
-    assert_eq!((new.status, new.run(), new.is_replay()), (201, 2, false), "{new:?}");
+    let day = Duration::from_secs(24 * 60 * 60);
+    let store = world.store().await;
+    for (retention, api) in [
+        (day, world.serve().await),
+        (day * 2, world.serve_with(|layer| layer.retention(day * 2)).await),
+    ] {
+        let (key, run) = (format!("{retention:?}"), world.runs.count() + 1);
+        let sent = post(&key, "1").told("held");
+        let (first, ()) = tokio::join!(sent.to(api.address), async {
+            world.begun(run).await;
+            let left = look(&*store, &key).await.seen.retention_left;
+            assert!(is_about(left, retention), "should it never be answered: {left:?}");
+            world.runs.go_on();
+        });
+        assert_eq!(first.run(), run);
+        let left = look(&*store, &key).await.seen.retention_left;
+        assert!(is_about(left, retention), "{left:?}");
+        assert!(post(&key, "1").to(api.address).await.is_replay());
+    }
+
+    let short = world.serve_with(|layer| layer.retention(Duration::from_millis(50))).await;
+    assert_eq!(post("k", "1").to(short.address).await.run(), 3);
+    sleep(100).await;
+    let new = post("k", "2").to(short.address).await;
+    assert_eq!((new.status, new.run(), new.is_replay()), (201, 4, false), "{new:?}");
 }
 
 pub(crate) async fn where_it_may_wait_it_gets_the_answer(world: &World) {
@@ -55,16 +74,18 @@ pub(crate) async fn where_it_may_wait_it_gets_the_answer(world: &World) {
         }
     };
     let (patient, hasty) = (world.serve_with(wait(10_000)).await, world.serve_with(wait(50)).await);
-    let first = post("k", "1").told("sleep=600");
+    let first = post("k", "1").told("held");
     let (first, waited, refused) = tokio::join!(
         first.to(patient.address),
         async {
-            sleep(100).await;
+            world.begun(1).await;
             post("k", "1").to(patient.address).await
         },
         async {
-            sleep(100).await;
-            post("k", "1").to(hasty.address).await
+            world.begun(1).await;
+            let refused = post("k", "1").to(hasty.address).await;
+            world.runs.go_on();
+            refused
         }
     );
     assert_eq!((first.status, first.run()), (201, 1));
@@ -139,11 +160,12 @@ pub(crate) async fn what_is_done_by_option(world: &World) {
     assert_eq!(post("k", "1").to(api.address).await.run(), 1);
     assert_eq!(post("k", "1").to(api.address).await.run(), 2, "another method");
     let put = || Sent::new("PUT", "/charges", "1").field("Idempotency-Key", "k");
-    let (done, running) =
-        tokio::join!(async { put().told("sleep=500").to(api.address).await }, async {
-            sleep(200).await;
-            put().to(api.address).await
-        });
+    let (done, running) = tokio::join!(async { put().told("held").to(api.address).await }, async {
+        world.begun(3).await;
+        let running = put().to(api.address).await;
+        world.runs.go_on();
+        running
+    });
     assert_eq!((done.status, done.run()), (201, 3));
     assert_eq!((running.status, running.field("retry-after")), (409, Some("1")));
     let failed = put().told("status=500").to(api.address).await;

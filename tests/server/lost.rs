@@ -1,170 +1,193 @@
 //! Claims and the time: those that are kept for as long as their work takes, and those that are lost meanwhile.
 //!
-//! Where it matters who measures what from when, the layer has a clock that is moved by hand; the store keeps its
-//! own time.
+//! The layer has a clock that is moved by hand; the store keeps its own time. A heartbeat asks for one limit until
+//! its next renewal, and for another one while the store is at it: by their number it is known what it waits for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use post_once::IdempotencyKey;
-use post_once::server::store::{Held, Name};
+use post_once::server::store::ClaimStore;
 use post_once::testkit::{FaultyClaims, ManualClock, Verb};
 
-use crate::api::{Api, Runs, sleep};
-use crate::client::post;
-use crate::world::{World, until};
+use crate::api::{Api, sleep};
+use crate::client::{Answer, post};
+use crate::clock::Counted;
+use crate::world::{World, is_about, look, shorten, soon, take_away, until};
+
+/// What a layer has unless told otherwise.
+const LEASE: Duration = Duration::from_secs(30);
+/// When it is renewed.
+const THIRD: Duration = Duration::from_secs(10);
+/// When a renewal that failed is tried again.
+const NINTH: Duration = Duration::from_millis(3_334);
+const MOMENT: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Its key is no dead worker's for anybody else either.
 pub(crate) async fn work_may_take_longer_than_its_lease(world: &World) {
-    let lease = Duration::from_millis(900);
-    let api = world.serve_with(|layer| layer.lease(lease)).await;
-    let long = post("k", "1").told("sleep=2500");
-    let (long, ()) = tokio::join!(long.to(api.address), async {
-        for _ in 0..3 {
-            sleep(700).await;
-            let other = post("k", "1").to(api.address).await;
+    let timed = Timed::start(world).await;
+    let (long, ()) = timed
+        .while_held("k", async || {
+            let left = timed.lease_left("k").await;
+            assert!(is_about(left, LEASE), "as it was claimed: {left:?}");
+            for renewal in 1..=4 {
+                shorten(&*timed.store, "k", Duration::from_millis(500)).await;
+                timed.clock.clock.advance(THIRD - MOMENT);
+                sleep(20).await;
+                assert_eq!(timed.clock.limits(), 2 * renewal - 1, "after a third, not before");
+                timed.clock.clock.advance(MOMENT);
+                timed.clock.asked_for(2 * renewal + 1).await;
+                let left = timed.lease_left("k").await;
+                assert!(is_about(left, LEASE), "a whole lease, from now: {left:?}");
+            }
+            sleep(550).await;
+            let other = post("k", "1").to(timed.api.address).await;
             assert_eq!((other.status, other.problem()), (409, "key-in-progress".into()));
-        }
-    });
+            world.runs.go_on();
+        })
+        .await;
     assert_eq!((long.status, long.is_replay(), world.runs.count()), (201, false, 1));
 }
 
+/// Soon: it has as long again as a renewal takes to be due, twice.
 pub(crate) async fn a_renewal_that_fails_is_tried_again(world: &World) {
-    let (store, api) = faulty(world, Duration::from_millis(1_800)).await;
-    let sent = post("k", "1").told("sleep=2500");
-    let (answer, ()) = tokio::join!(sent.to(api.address), async {
-        until(|| async { world.runs.count() == 1 }).await;
-        store.fail([Verb::Renew]);
-        sleep(1_000).await;
-        store.fail([]);
-    });
+    let timed = Timed::start(world).await;
+    let (answer, ()) = timed
+        .while_held("k", async || {
+            shorten(&*timed.store, "k", Duration::from_millis(500)).await;
+            timed.faulty.fail([Verb::Renew]);
+            timed.clock.clock.advance(THIRD);
+            timed.clock.asked_for(3).await;
+            timed.clock.clock.advance(NINTH);
+            timed.clock.asked_for(5).await;
+            assert!(timed.lease_left("k").await < SECOND, "none of them was written");
+            timed.faulty.fail([]);
+            timed.clock.clock.advance(NINTH);
+            timed.clock.asked_for(7).await;
+            let left = timed.lease_left("k").await;
+            assert!(is_about(left, LEASE), "{left:?}");
+            // And it counts from then on.
+            timed.clock.clock.advance(THIRD);
+            timed.clock.asked_for(9).await;
+            timed.clock.clock.advance(THIRD);
+            timed.clock.asked_for(11).await;
+            world.runs.go_on();
+        })
+        .await;
     assert_eq!((answer.status, answer.is_replay(), world.runs.count()), (201, false, 1));
 }
 
 /// Another has the key, or nobody: nothing that goes on is for anybody.
 pub(crate) async fn a_renewal_that_is_refused_ends_the_work(world: &World) {
-    let store = world.store().await;
-    let api = world.serve_with(|layer| layer.lease(Duration::from_millis(900))).await;
+    let timed = Timed::start(world).await;
     for (key, followed) in [("gone", false), ("taken", true)] {
-        let run = world.runs.count() + 1;
-        let sent = post(key, "1").told(&format!("sleep=30000@{run}"));
-        let (lost, ()) = tokio::join!(soon(sent.to(api.address)), async {
-            until(|| async { world.runs.count() == run }).await;
-            let name = Name::new("none", &IdempotencyKey::parse(key).unwrap());
-            let row = store.look(&name).await.unwrap().unwrap();
-            assert_eq!(store.release(&row.holder).await.unwrap(), Held::Yes(()));
+        let taken = async || {
+            take_away(&*timed.store, key).await;
             if followed {
-                assert_eq!(post(key, "1").to(api.address).await.status, 201);
+                assert_eq!(post(key, "1").to(timed.api.address).await.status, 201);
             }
-        });
-        assert_eq!((lost.status, lost.problem()), (503, "not-recorded".into()), "{key}");
-        assert_eq!(api.handle.running(), 0, "{key}: it was dropped");
+            timed.clock.clock.advance(THIRD);
+        };
+        timed.loses(key, taken).await;
+        assert_eq!(timed.api.handle.running(), 0, "{key}: it was dropped");
     }
 }
 
 /// A store that hangs is as one that is down.
 pub(crate) async fn a_renewal_that_hangs_loses_the_claim_with_its_lease(world: &World) {
-    let (store, api) = faulty(world, Duration::from_millis(600)).await;
-    let sent = post("k", "1").told("sleep=30000");
-    let (lost, ()) = tokio::join!(soon(sent.to(api.address)), async {
-        until(|| async { world.runs.count() == 1 }).await;
-        store.delay(Duration::from_secs(60));
-    });
-    assert_eq!((lost.status, lost.problem()), (503, "not-recorded".into()));
-    assert_eq!(api.handle.running(), 0, "it was dropped");
+    let timed = Timed::start(world).await;
+    let hangs = async || {
+        timed.faulty.delay(Duration::from_secs(60));
+        timed.clock.clock.advance(THIRD);
+        timed.clock.asked_for(2).await;
+        timed.clock.clock.advance(LEASE - THIRD - MOMENT);
+        sleep(20).await;
+        assert_eq!(timed.api.handle.running(), 1, "it has until the lease is over");
+        timed.clock.clock.advance(MOMENT);
+    };
+    timed.loses("k", hangs).await;
+    assert_eq!(timed.api.handle.running(), 0, "it was dropped");
 }
 
 /// A lease counts from before it was asked for, and so does each renewal: a holder takes itself for lost before
 /// the store does, never after.
 pub(crate) async fn a_holder_counts_itself_as_lost_when_its_lease_may_be_over(world: &World) {
     let timed = Timed::start(world).await;
-    timed.loses("stopped for longer than its lease", async || timed.advance(31).await).await;
+    let clock = &timed.clock;
+    timed.loses("stopped for as long as its lease", async || clock.clock.advance(LEASE)).await;
     let renewed_first = async || {
-        timed.advance(11).await;
-        timed.advance(31).await;
+        clock.clock.advance(THIRD);
+        clock.asked_for(3).await;
+        clock.clock.advance(LEASE);
     };
-    timed.loses("renewed it, and then stopped for longer", renewed_first).await;
+    timed.loses("renewed it, and then stopped for as long", renewed_first).await;
     let slow_renewal = async || {
-        timed.store.delay(SLOW);
-        timed.advance(11).await;
-        timed.advance(15).await;
-        sleep(500).await;
-        timed.store.delay(Duration::ZERO);
-        timed.advance(16).await;
+        timed.faulty.delay(SLOW);
+        clock.clock.advance(THIRD);
+        clock.asked_for(2).await;
+        clock.clock.advance(SECOND * 15);
+        clock.asked_for(3).await;
+        timed.faulty.delay(Duration::ZERO);
+        clock.clock.advance(SECOND * 16);
     };
     timed.loses("renewed it, which took 15 s, and stopped for 16 s", slow_renewal).await;
 
-    let run = world.runs.count() + 1;
-    let sent = post("claimed in 20 s", "1").told("sleep=30000");
-    timed.store.delay(SLOW);
+    let (run, read) = (world.runs.count() + 1, clock.readings());
+    timed.faulty.delay(SLOW);
+    let sent = post("claimed in 20 s", "1").told("held");
     let (lost, ()) = tokio::join!(soon(sent.to(timed.api.address)), async {
-        timed.advance(20).await;
-        until(|| async { world.runs.count() == run }).await;
-        timed.store.delay(Duration::ZERO);
-        timed.advance(11).await;
+        // By who waits for the answer, and by who claims.
+        until(|| async { clock.readings() == read + 2 }).await;
+        clock.clock.advance(SECOND * 20);
+        world.begun(run).await;
+        timed.faulty.delay(Duration::ZERO);
+        clock.clock.advance(SECOND * 11);
     });
     assert_eq!((lost.status, lost.problem()), (503, "not-recorded".into()));
-
-    let run = world.runs.count() + 1;
-    let sent = post("kept", "1").told("sleep=1500");
-    let (kept, ()) = tokio::join!(soon(sent.to(timed.api.address)), async {
-        until(|| async { world.runs.count() == run }).await;
-        for _ in 0..4 {
-            timed.advance(11).await;
-        }
-    });
-    assert_eq!((kept.status, kept.is_replay()), (201, false), "it was renewed each time");
 }
 
-/// What a slow store takes for each verb.
-const SLOW: Duration = Duration::from_millis(400);
+/// What a slow store takes for each verb: long enough to move the clock meanwhile.
+const SLOW: Duration = Duration::from_millis(900);
 
-/// A server with a lease of 30 s, by a clock that is moved.
-struct Timed {
-    runs: Runs,
-    clock: ManualClock,
-    store: FaultyClaims,
+/// A server by a clock that is moved.
+struct Timed<'w> {
+    world: &'w World,
+    clock: Counted<ManualClock>,
+    store: Arc<dyn ClaimStore>,
+    /// The same one, as the server has it.
+    faulty: FaultyClaims,
     api: Api,
 }
 
-impl Timed {
-    async fn start(world: &World) -> Timed {
-        let clock = ManualClock::new();
-        let store = FaultyClaims::new(world.store().await);
+impl Timed<'_> {
+    async fn start(world: &World) -> Timed<'_> {
+        let clock = Counted::manual();
+        let store = world.store().await;
+        let faulty = FaultyClaims::new(Arc::clone(&store));
         let to = clock.clone();
-        let api = world.serve_on(Arc::new(store.clone()), |layer| layer.clock(to)).await;
-        Timed { runs: world.runs.clone(), clock, store, api }
+        let api = world.serve_on(Arc::new(faulty.clone()), |layer| layer.clock(to)).await;
+        Timed { world, clock, store, faulty, api }
     }
 
-    /// Moves the clock when what is under way has come to wait for it, and lets go on what waited.
-    async fn advance(&self, seconds: u64) {
-        sleep(150).await;
-        self.clock.advance(Duration::from_secs(seconds));
-        sleep(150).await;
+    async fn lease_left(&self, key: &str) -> Duration {
+        look(&*self.store, key).await.seen.lease_left
     }
 
-    /// The clock is moved so while a handler runs, and that loses it its claim.
-    async fn loses(&self, how: &str, moved: impl AsyncFnOnce()) {
-        let run = self.runs.count() + 1;
-        let sent = post(how, "1").told("sleep=30000");
-        let (lost, ()) = tokio::join!(soon(sent.to(self.api.address)), async {
-            until(|| async { self.runs.count() == run }).await;
-            moved().await;
-        });
+    /// Does this while a handler is held, whose heartbeat has come to wait.
+    async fn while_held(&self, key: &str, then: impl AsyncFnOnce()) -> (Answer, ()) {
+        let run = self.world.runs.count() + 1;
+        let sent = post(key, "1").told(&format!("held@{run}"));
+        self.clock.count_anew();
+        tokio::join!(soon(sent.to(self.api.address)), async {
+            self.world.begun(run).await;
+            self.clock.asked_for(1).await;
+            then().await;
+        })
+    }
+
+    /// And that loses it its claim.
+    async fn loses(&self, how: &str, then: impl AsyncFnOnce()) {
+        let (lost, ()) = self.while_held(how, then).await;
         assert_eq!((lost.status, lost.problem()), (503, "not-recorded".into()), "{how}");
-    }
-}
-
-async fn faulty(world: &World, lease: Duration) -> (FaultyClaims, Api) {
-    let store = FaultyClaims::new(world.store().await);
-    let api = world.serve_on(Arc::new(store.clone()), |layer| layer.lease(lease)).await;
-    (store, api)
-}
-
-/// What does not come soon does not come.
-async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::select! {
-        done = work => done,
-        () = sleep(15_000) => panic!("it does not end"),
     }
 }

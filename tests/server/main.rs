@@ -10,6 +10,7 @@ mod api;
 mod bodies;
 mod claims;
 mod client;
+mod clock;
 #[cfg(feature = "postgres")]
 #[path = "../postgres/cluster.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
@@ -18,6 +19,8 @@ mod contract;
 #[cfg(feature = "postgres")]
 mod database;
 mod fingerprints;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod jobs;
 mod keys;
 mod lost;
 mod once;
@@ -76,16 +79,22 @@ const CASES: &[(&str, Case)] = cases! {
     once: work_that_is_delivered_again_is_done_once work_that_fails_is_done_again
         one_of_many_deliveries_at_once_does_the_work a_job_past_its_retention_is_new
         a_job_that_stopped_at_an_unconfirmed_call_waits_for_a_person
-        a_job_whose_claim_was_lost_has_no_result_of_its_own;
+        a_job_whose_claim_was_lost_has_no_result_of_its_own
+        a_job_is_renewed_while_it_goes_on_and_dropped_when_it_cannot_be
+        a_job_whose_key_cannot_be_given_back_is_done_after_its_lease
+        a_job_whose_result_cannot_be_stored_is_an_error_of_the_store;
     lost: work_may_take_longer_than_its_lease a_renewal_that_fails_is_tried_again
         a_renewal_that_is_refused_ends_the_work a_renewal_that_hangs_loses_the_claim_with_its_lease
         a_holder_counts_itself_as_lost_when_its_lease_may_be_over;
     stack: an_error_of_the_service_gives_the_key_back
         a_refused_body_is_read_within_bounds who_waits_looks_less_and_less_often_and_not_too_long;
-    sweeps: a_pass_goes_on_until_nothing_is_over a_pass_that_fails_is_not_the_last
-        a_shutdown_does_not_wait_for_the_next_pass;
+    sweeps: a_pass_goes_on_until_nothing_is_over others_come_to_their_turn_between_two_batches
+        a_pass_that_fails_is_not_the_last passes_are_a_minute_apart_and_no_two_as_long
+        a_shutdown_does_not_wait_for_the_next_pass a_shutdown_does_not_wait_for_a_pass;
     trouble: a_store_that_is_down_runs_nothing a_slow_store_is_waited_for
         an_answer_is_tried_again_to_be_stored a_lost_claim_ends_its_handler
+        a_key_that_cannot_be_given_back_ends_with_its_lease
+        a_point_that_cannot_be_written_down_stops_its_handler
         nothing_of_one_principal_reaches_another;
 };
 
@@ -96,8 +105,16 @@ const TRANSACTIONAL: &[(&str, Case)] = cases! {
         a_commit_whose_word_was_lost_has_the_last_word a_lost_claim_commits_nothing
         an_answer_that_was_not_committed_is_not_kept
         a_large_answer_is_given_once_and_its_key_closed
-        what_is_done_after_the_commit_may_take_its_time;
-    once: what_a_job_writes_and_returns_commits_together;
+        what_is_done_after_the_commit_may_take_its_time
+        a_transaction_beside_the_keys_is_refused;
+    jobs: what_a_job_writes_and_returns_commits_together
+        a_job_that_cannot_be_committed_is_done_by_the_next_delivery;
+};
+
+/// Those of transactions that are awaited.
+#[cfg(feature = "postgres")]
+const AWAITED: &[(&str, Case)] = cases! {
+    jobs: work_in_a_transaction_may_take_longer_than_its_lease;
 };
 
 /// Those of handlers whose work is done by the store of the file.
@@ -131,6 +148,7 @@ fn main() -> ExitCode {
             let world = move || World::on(Store::Postgres(server.schema()));
             trials.extend(trials_on("postgres", CASES, world));
             trials.extend(trials_on("postgres", TRANSACTIONAL, world));
+            trials.extend(trials_on("postgres", AWAITED, world));
             Some(server)
         }
         Err(reason) if std::env::var_os("POST_ONCE_REQUIRE_POSTGRES").is_some() => {
@@ -138,7 +156,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
         Err(reason) => {
-            let ignored = trials_on("postgres", &[CASES, TRANSACTIONAL].concat(), World::in_memory);
+            let ignored =
+                trials_on("postgres", &[CASES, TRANSACTIONAL, AWAITED].concat(), World::in_memory);
             let ignored = ignored.into_iter().map(|trial| trial.with_ignored_flag(true));
             trials.extend(ignored.map(|trial| trial.with_kind(reason.clone())));
             None

@@ -22,8 +22,10 @@ pub(crate) enum End {
     CommitAndSayOther,
     /// Committed, and its answer breaks off.
     CommitAndBreak,
-    /// Committed, and answered a while after that.
+    /// Committed, and answered when it is let go on.
     CommitAndLinger,
+    /// Committed when it is let go on, and answered.
+    LingerAndCommit,
     /// Rolled back, and answered with 503.
     RollBack,
     /// It panics before the commit.
@@ -39,6 +41,46 @@ pub(crate) enum Job {
     Fails,
     /// Its claim is nobody's any more when it ends.
     Loses,
+    /// Its result cannot be written down.
+    Unspeakable,
+    /// The keys cannot be found when it ends.
+    Hides,
+    /// What it wrote cannot be committed.
+    Orphans,
+}
+
+/// The result of a job: the delivery that did it. Delivery 0 cannot be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(crate) struct By(pub(crate) u32);
+
+impl serde::Serialize for By {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            0 => Err(serde::ser::Error::custom("told to fail")),
+            delivery => serializer.serialize_u32(delivery),
+        }
+    }
+}
+
+impl Job {
+    fn end(self, delivery: u32) -> Result<By, &'static str> {
+        match self {
+            Job::Fails => Err("told to fail"),
+            Job::Unspeakable => Ok(By(0)),
+            Job::Works | Job::Loses | Job::Hides | Job::Orphans => Ok(By(delivery)),
+        }
+    }
+
+    /// What it writes, with the keys in this table.
+    fn sql(self, orders: &str, keys: &str, key: &IdempotencyKey) -> String {
+        let parent = if self == Job::Orphans { "7" } else { "NULL" };
+        let also = match self {
+            Job::Loses => format!("DELETE FROM {keys} WHERE key = '{key}'"),
+            Job::Hides => format!("ALTER TABLE {keys} RENAME TO hidden"),
+            _ => String::new(),
+        };
+        format!("INSERT INTO {orders} VALUES ('job', {parent}); {also}")
+    }
 }
 
 /// The table of orders.
@@ -58,7 +100,10 @@ impl Orders {
             Store::Sqlite(folder) => {
                 let path = folder.path().join("api.db");
                 let connection = connect(&path);
-                connection.execute_batch("CREATE TABLE IF NOT EXISTS orders (body TEXT)").unwrap();
+                let tables = "CREATE TABLE IF NOT EXISTS parents (id INTEGER PRIMARY KEY); \
+                    CREATE TABLE IF NOT EXISTS orders (body TEXT, \
+                    parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED)";
+                connection.execute_batch(tables).unwrap();
                 Orders::Sqlite(path)
             }
             #[cfg(feature = "postgres")]
@@ -66,7 +111,9 @@ impl Orders {
                 let (pool, name) = (schema.pool(), schema.name.clone());
                 let sql = format!(
                     "CREATE SCHEMA IF NOT EXISTS {name}; \
-                     CREATE TABLE IF NOT EXISTS {name}.orders (body text)"
+                     CREATE TABLE IF NOT EXISTS {name}.parents (id int PRIMARY KEY); \
+                     CREATE TABLE IF NOT EXISTS {name}.orders (body text, \
+                     parent int REFERENCES {name}.parents DEFERRABLE INITIALLY DEFERRED)"
                 );
                 sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&pool).await.unwrap();
                 Orders::Postgres(pool, name)
@@ -101,25 +148,20 @@ impl Orders {
         fingerprint: Fingerprint,
         delivery: u32,
         job: Job,
-    ) -> Result<Ran<u32>, OnceError<&'static str>> {
-        let end = |delivery| if job == Job::Fails { Err("told to fail") } else { Ok(delivery) };
+    ) -> Result<Ran<By>, OnceError<&'static str>> {
         match self {
             #[cfg(feature = "sqlite")]
             Orders::Sqlite(path) => {
                 let store = SqliteClaims::open(path).await.unwrap();
                 let mut connection = connect(path);
+                let sql = job.sql("orders", "post_once_claim", key);
                 let work = |transaction: &rusqlite::Transaction<'_>| {
                     // Nobody else writes from its start on: what it reads stays so.
                     let other = rusqlite::Connection::open(path).unwrap();
                     other.busy_timeout(std::time::Duration::ZERO).unwrap();
-                    let order = "INSERT INTO orders VALUES ('job')";
-                    assert!(other.execute(order, []).is_err());
-                    transaction.execute(order, []).unwrap();
-                    if job == Job::Loses {
-                        let lose = "DELETE FROM post_once_claim WHERE key = 'm2'";
-                        transaction.execute(lose, []).unwrap();
-                    }
-                    end(delivery)
+                    assert!(other.execute_batch(&sql).is_err());
+                    transaction.execute_batch(&sql).unwrap();
+                    job.end(delivery)
                 };
                 let once = Once::new(store);
                 once.run("shop", key, fingerprint, &mut connection, work).await
@@ -127,14 +169,11 @@ impl Orders {
             #[cfg(feature = "postgres")]
             Orders::Postgres(_, schema) => {
                 let Store::Postgres(own) = &world.store else { panic!("of the same kind") };
-                let lose = match job {
-                    Job::Loses => format!("DELETE FROM {schema}.claim WHERE key = 'm2'"),
-                    Job::Works | Job::Fails => String::new(),
-                };
-                let sql = format!("INSERT INTO {schema}.orders VALUES ('job'); {lose}");
+                let (orders, keys) = (format!("{schema}.orders"), format!("{schema}.claim"));
+                let sql = job.sql(&orders, &keys, key);
                 let work = async |connection: &mut sqlx::PgConnection| {
                     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(connection).await.unwrap();
-                    end(delivery)
+                    job.end(delivery)
                 };
                 Once::new(own.claims().await).run("shop", key, fingerprint, work).await
             }
@@ -160,7 +199,7 @@ impl Orders {
                 let mut connection = connect(path);
                 let behavior = rusqlite::TransactionBehavior::Immediate;
                 let transaction = connection.transaction_with_behavior(behavior).unwrap();
-                transaction.execute("INSERT INTO orders VALUES (?1)", [body]).unwrap();
+                transaction.execute("INSERT INTO orders VALUES (?1, NULL)", [body]).unwrap();
                 claim.complete_in(&transaction, &response)?;
                 assert_ne!(end, End::Panic, "the handler was told to panic");
                 if commits {
@@ -170,7 +209,7 @@ impl Orders {
             #[cfg(feature = "postgres")]
             Orders::Postgres(pool, schema) => {
                 let mut transaction = pool.begin().await.unwrap();
-                let sql = format!("INSERT INTO {schema}.orders VALUES ($1)");
+                let sql = format!("INSERT INTO {schema}.orders VALUES ($1, NULL)");
                 let insert = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(body);
                 insert.execute(&mut *transaction).await.unwrap();
                 claim.complete_in(&mut transaction, &response).await?;
@@ -183,9 +222,11 @@ impl Orders {
             }
         }
         *response.status_mut() = match end {
-            End::Commit | End::CommitAndLinger | End::CommitAndBreak | End::Lie => {
-                StatusCode::CREATED
-            }
+            End::Commit
+            | End::CommitAndLinger
+            | End::LingerAndCommit
+            | End::CommitAndBreak
+            | End::Lie => StatusCode::CREATED,
             End::CommitAndSayOther => StatusCode::ACCEPTED,
             End::CommitAndFail => StatusCode::INTERNAL_SERVER_ERROR,
             End::RollBack | End::Panic => StatusCode::SERVICE_UNAVAILABLE,
@@ -198,5 +239,6 @@ impl Orders {
 fn connect(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    connection.pragma_update(None, "foreign_keys", true).unwrap();
     connection
 }

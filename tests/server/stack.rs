@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -16,7 +16,8 @@ use post_once::testkit::ManualClock;
 use tower::{Layer, Service, ServiceExt};
 
 use crate::api;
-use crate::world::{World, until};
+use crate::clock::Counted;
+use crate::world::{World, soon, until};
 
 fn request(key: &str) -> Request<Body> {
     let request = Request::post("/charges").header("Content-Type", "application/json");
@@ -74,7 +75,7 @@ pub(crate) async fn an_error_of_the_service_gives_the_key_back(world: &World) {
     assert_eq!(calls.load(Ordering::SeqCst), 2);
 }
 
-/// A body without an end, of frames of a mebibyte, that stops coming after so many.
+/// A body of frames of a mebibyte, that stops coming after so many.
 struct Endless {
     left: u64,
     taken: Arc<AtomicU64>,
@@ -88,8 +89,11 @@ impl HttpBody for Endless {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.left == 0 {
-            return Poll::Pending;
+        match self.left {
+            // Far beyond all bounds: so that whoever has none comes to an end.
+            0 if self.taken.load(Ordering::SeqCst) > 100 => return Poll::Ready(None),
+            0 => return Poll::Pending,
+            _ => {}
         }
         self.left -= 1;
         self.taken.fetch_add(1, Ordering::SeqCst);
@@ -97,12 +101,13 @@ impl HttpBody for Endless {
     }
 }
 
-/// Whoever sends for ever is cut off, and so is whoever stops in the middle.
+/// Whoever sends for ever is cut off after 32 MiB, and whoever stops in the middle after 5 s.
 pub(crate) async fn a_refused_body_is_read_within_bounds(world: &World) {
-    let clock = ManualClock::new();
+    let clock = Counted::manual();
     let layer = api::layer(world.store().await).clock(clock.clone()).build().unwrap();
-    for (key, status) in [(None, 400), (Some("k"), 413)] {
-        for (left, most) in [(1_000, 40), (3, 3)] {
+    // Where there is a key the body was read before: the limit of 1 MiB, and what was above it.
+    for (key, status, before) in [(None, 400, 0), (Some("k"), 413, 2)] {
+        for (left, most) in [(200, 33 + before), (3, 3)] {
             let taken = Arc::new(AtomicU64::new(0));
             let body = Body::new(Endless { left, taken: Arc::clone(&taken) });
             let mut request = Request::post("/charges");
@@ -111,15 +116,24 @@ pub(crate) async fn a_refused_body_is_read_within_bounds(world: &World) {
             }
             let strict = Strict { ready: false, calls: Arc::default() };
             let answer = layer.layer(strict).oneshot(request.body(body).unwrap());
-            let (answer, ()) = tokio::join!(answer, async {
-                if left == 3 {
-                    until(|| async { taken.load(Ordering::SeqCst) == left }).await;
-                    clock.advance(Duration::from_secs(5));
-                }
-            });
-            assert_eq!(answer.unwrap().status(), status);
-            let taken = taken.load(Ordering::SeqCst);
-            assert!((3..=most).contains(&taken), "{taken} MiB were read for nothing");
+            let mut answer = pin!(answer);
+            clock.count_anew();
+            if left == 3 {
+                let early = tokio::select! {
+                    biased;
+                    answer = &mut answer => Some(answer),
+                    () = async {
+                        clock.asked_for(1).await;
+                        until(|| async { taken.load(Ordering::SeqCst) == left }).await;
+                        clock.clock.advance(Duration::from_millis(4_999));
+                        api::sleep(20).await;
+                    } => None,
+                };
+                assert!(early.is_none(), "it has 5 s");
+                clock.clock.advance(Duration::from_millis(1));
+            }
+            assert_eq!(soon(answer).await.unwrap().status(), status);
+            assert_eq!(taken.load(Ordering::SeqCst), most, "so many MiB were read for nothing");
         }
     }
 }
@@ -133,12 +147,14 @@ pub(crate) async fn who_waits_looks_less_and_less_often_and_not_too_long(world: 
     let layer = api::layer(world.store().await).clock(clock.clone());
     let layer = layer.in_progress(InProgress::Wait(most)).build().unwrap();
     world.killed_worker("k", "1", Duration::from_secs(60)).await;
-    let refused = layer.layer(strict).oneshot(request("k")).await.unwrap();
+    let refused = layer.layer(strict.clone()).oneshot(request("k")).await.unwrap();
     assert_eq!(refused.status(), 409);
     assert_eq!(refused.headers()["retry-after"], "2");
+    let waits = clock.waits();
+    layer.layer(strict).oneshot(request("k")).await.unwrap();
+    assert_ne!(clock.waits()[waits.len()..], waits, "each has a step of its own");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 
-    let waits = clock.waits();
     assert_eq!(waits.iter().sum::<Duration>(), most);
     let mut ceiling = Duration::from_millis(20);
     for (at, wait) in waits.iter().enumerate() {

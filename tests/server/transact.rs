@@ -36,7 +36,7 @@ async fn shop(world: &World) -> SocketAddr {
 
 fn work(order: String) -> impl FnMut(&Connection) -> rusqlite::Result<Response<String>> + Send {
     move |file| {
-        file.execute("INSERT INTO orders VALUES (?1)", [&order])?;
+        file.execute("INSERT INTO orders (body) VALUES (?1)", [&order])?;
         let placed = file.last_insert_rowid();
         match &*order {
             "\"fails\"" => return Err(Error::QueryReturnedNoRows),

@@ -8,7 +8,9 @@ use http::Method;
 use post_once::IdempotencyKey;
 use post_once::fingerprint::Fingerprint;
 use post_once::server::IdempotencyLayerBuilder;
-use post_once::server::store::{Ask, ClaimStore, Claimed, Holder, MemoryClaims, Name, Token};
+use post_once::server::store::{
+    Ask, ClaimStore, Claimed, Held, Holder, MemoryClaims, Name, Row, Token,
+};
 
 use crate::api::{self, Api, Runs};
 
@@ -73,14 +75,53 @@ impl World {
     /// A worker that claims the key of `POST /charges` and is never heard of again: its claim lives as long as its
     /// lease.
     pub(crate) async fn killed_worker(&self, key: &str, body: &str, lease: Duration) -> Holder {
-        let key = IdempotencyKey::parse(key).unwrap();
-        let holder = Holder::new(Name::new("none", &key), Token::mint());
+        let holder = Holder::new(name(key), Token::mint());
         let json = Some("application/json");
         let fingerprint = Fingerprint::new(&Method::POST, "/charges", json, body.as_bytes());
         let ask = Ask::new(holder.clone(), fingerprint, lease, Duration::from_secs(3600));
         let claimed = self.store().await.claim(&ask).await.unwrap();
         assert!(matches!(claimed, Claimed::Won { .. }), "{claimed:?}");
         holder
+    }
+
+    /// Waits until the handler was run so often: the last run is under way.
+    pub(crate) async fn begun(&self, runs: u64) {
+        until(|| async { self.runs.count() == runs }).await;
+    }
+}
+
+/// The name of a key of nobody in particular.
+pub(crate) fn name(key: &str) -> Name {
+    Name::new("none", &IdempotencyKey::parse(key).unwrap())
+}
+
+/// The row of such a key.
+pub(crate) async fn look(store: &dyn ClaimStore, key: &str) -> Row {
+    store.look(&name(key)).await.unwrap().unwrap_or_else(|| panic!("there is no key {key}"))
+}
+
+/// From now on there is so much left of the lease of whoever works on this key.
+pub(crate) async fn shorten(store: &dyn ClaimStore, key: &str, left: Duration) {
+    let holder = look(store, key).await.holder;
+    assert_eq!(store.renew(&holder, left).await.unwrap(), Held::Yes(()));
+}
+
+/// As a person does who takes its worker for dead: the key is given back.
+pub(crate) async fn take_away(store: &dyn ClaimStore, key: &str) {
+    let holder = look(store, key).await.holder;
+    assert_eq!(store.release(&holder).await.unwrap(), Held::Yes(()));
+}
+
+/// Whether so much is left of it, but for what a busy machine takes.
+pub(crate) fn is_about(left: Duration, whole: Duration) -> bool {
+    left <= whole && left + Duration::from_secs(8) > whole
+}
+
+/// What does not come soon does not come.
+pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = work => done,
+        () = api::sleep(15_000) => panic!("it does not end"),
     }
 }
 

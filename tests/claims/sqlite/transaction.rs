@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use post_once::IdempotencyKey;
 use post_once::server::claim::RecoveryPoint;
+use post_once::server::once::{Once, OnceError, Ran};
 use post_once::server::store::{ClaimError, ClaimStore, Claimed, Held, SqliteClaims, rusqlite};
 use post_once::testkit::ManualClock;
-use post_once::testkit::claims::{answer, name};
+use post_once::testkit::claims::{answer, fingerprint, name};
 
 use super::{Place, RETENTION, YES, asked, claim, win};
 
@@ -112,4 +114,26 @@ async fn a_transaction_on_another_file_is_refused() {
     let transaction = elsewhere.transaction().unwrap();
     let refused = store.complete_in(&transaction, &holder, &answer(201, "{}"), RETENTION);
     assert!(matches!(refused, Err(ClaimError::Failed(_))), "{refused:?}");
+}
+
+/// It can be done by the next delivery, at once.
+#[tokio::test]
+async fn a_job_whose_transaction_cannot_begin_gives_its_key_back() {
+    let place = Place::new();
+    let once = Once::new(place.open().await);
+    let mut mine = charges(&place);
+    // Somebody else writes there.
+    let elsewhere = || rusqlite::Connection::open(place.beside("-other")).unwrap();
+    let (mut locked, other) = (elsewhere(), elsewhere());
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    locked.busy_timeout(Duration::ZERO).unwrap();
+    let key = IdempotencyKey::parse("m1").unwrap();
+    let work = |transaction: &rusqlite::Transaction<'_>| {
+        transaction.execute("INSERT INTO charges DEFAULT VALUES", [])
+    };
+    let refused = once.run("shop", &key, fingerprint("m1"), &mut locked, work).await;
+    assert!(matches!(refused, Err(OnceError::Store(_))), "{refused:?}");
+    let done = once.run("shop", &key, fingerprint("m1"), &mut mine, work).await.unwrap();
+    assert_eq!(done, Ran::Now(1));
+    assert_eq!(count(&mine), 1);
 }

@@ -33,10 +33,13 @@ pub(crate) const TESTS: &[(&str, crate::Test)] = &[
             let holder = win(&claims, &name("order-1")).await;
             let mut tx = claims.pool().begin().await.unwrap();
             charge(&mut tx, schema).await;
-            let held = claims.complete_in(&mut tx, &holder, &answer(201, "made"), LONG).await;
+            let kept = LONG / 10;
+            let held = claims.complete_in(&mut tx, &holder, &answer(201, "made"), kept).await;
             assert_eq!(held.unwrap(), Held::Yes(()));
             assert!(!claims.look(&holder.name).await.unwrap().unwrap().seen.answered);
             tx.commit().await.unwrap();
+            let left = claims.look(&holder.name).await.unwrap().unwrap().seen.retention_left;
+            assert!((kept / 2..=kept).contains(&left), "from its answer on: {left:?}");
             let again = claims.claim(&ask(&holder.name, "{}", LONG, LONG)).await.unwrap();
             assert_eq!(again, Claimed::Answered(answer(201, "made")));
             assert_eq!(effects(&pool, schema).await, 1);

@@ -4,6 +4,7 @@ mod at_once;
 mod away;
 mod bad;
 mod complete_in;
+mod once;
 mod partitions;
 mod sweep;
 
@@ -17,8 +18,16 @@ use sqlx::PgPool;
 use crate::subject::{LONG, Server};
 
 pub(crate) fn tests() -> Vec<(&'static str, crate::Test)> {
-    [at_once::TESTS, away::TESTS, bad::TESTS, complete_in::TESTS, partitions::TESTS, sweep::TESTS]
-        .concat()
+    [
+        at_once::TESTS,
+        away::TESTS,
+        bad::TESTS,
+        complete_in::TESTS,
+        once::TESTS,
+        partitions::TESTS,
+        sweep::TESTS,
+    ]
+    .concat()
 }
 
 pub(crate) fn cases() -> impl Iterator<Item = &'static str> {
