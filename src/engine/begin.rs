@@ -70,7 +70,7 @@ impl Begin<'_> {
                     return Ok(Begun::Go(ledger));
                 }
                 Ok(Err(record)) => record,
-                Err(error) => return Err(self.journal_failed(error, request, state)),
+                Err(error) => return Err(self.journal_failed(error, None, request, state)),
             };
             if state.key_is_given && draft.key != record.draft.key {
                 return Err(self.row_problem(RowProblem::Mismatch, &record, request));
@@ -81,7 +81,9 @@ impl Begin<'_> {
                     Ok(Some(ledger)) => return Ok(Begun::Go(ledger)),
                     // Somebody was faster: look again.
                     Ok(None) => {}
-                    Err(error) => return Err(self.journal_failed(error, request, state)),
+                    Err(error) => {
+                        return Err(self.journal_failed(error, Some(&record), request, state));
+                    }
                 },
                 Admission::InFlight(lease_left) => {
                     let left = patience.saturating_sub(clock.monotonic().saturating_sub(started));
@@ -96,7 +98,8 @@ impl Begin<'_> {
                     clock.sleep(wait.min(left)).await;
                 }
                 Admission::Spent => {
-                    self.park(&record).await.map_err(|e| self.journal_failed(e, request, state))?;
+                    let parked = self.park(&record).await;
+                    parked.map_err(|e| self.journal_failed(e, Some(&record), request, state))?;
                     return Err(self.row_problem(RowProblem::Spent, &record, request));
                 }
                 Admission::Mismatch => {
@@ -191,15 +194,19 @@ impl Begin<'_> {
         Error::new(Kind::Row(problem), report, Some(target(request)))
     }
 
-    /// What could not be written is not sent. A commit in doubt may be there, and be resumed.
+    /// What could not be written is not sent. A commit in doubt may be there, and be resumed; and what was
+    /// there before may have been sent before.
     fn journal_failed(
         &self,
         error: JournalError,
+        record: Option<&Record>,
         request: &Request,
         state: &OperationState,
     ) -> Error {
-        let mut report = Report::new(state.key.clone());
-        if matches!(error, JournalError::InDoubt(_)) || state.row.is_some() {
+        let mut report =
+            record.map_or_else(|| Report::new(state.key.clone()), |record| self.report(record));
+        let was_sent = record.is_some_and(|record| record.ages.first_send.is_some());
+        if matches!(error, JournalError::InDoubt(_)) || state.row.is_some() || was_sent {
             report.effect = Effect::Unknown;
         }
         Error::new(Kind::Journal(error), report, Some(target(request)))
@@ -211,9 +218,17 @@ impl Engine {
     pub(crate) async fn enqueue(&self, draft: &Draft) -> Result<IdempotencyKey, Error> {
         let journaling =
             self.journaling.as_ref().ok_or_else(|| Error::refused(Refusal::NoJournal))?;
-        let key = match journaling.journal.enqueue(draft).await.map_err(Error::journal)? {
-            Inserted::New(_) => &draft.key,
-            Inserted::Found(record) => {
+        let key = match journaling.journal.enqueue(draft).await {
+            Err(error) => {
+                let mut report = Report::new(IdempotencyKey::parse(&draft.key).ok());
+                if matches!(error, JournalError::InDoubt(_)) {
+                    // It may be there after a crash, and be sent then.
+                    report.effect = Effect::Unknown;
+                }
+                return Err(Error::new(Kind::Journal(error), report, None));
+            }
+            Ok(Inserted::New(_)) => &draft.key,
+            Ok(Inserted::Found(record)) => {
                 if record.draft.terms.fingerprint != draft.terms.fingerprint {
                     let report = Report::new(IdempotencyKey::parse(&record.draft.key).ok());
                     let target = format!("{} in the journal", draft.request.method);

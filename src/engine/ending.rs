@@ -15,7 +15,7 @@ use crate::journal::{Ending, Reason, StoredAnswer, To, of_answer, settle};
 use crate::observer::Event;
 use crate::redact::Shown;
 use crate::report::Report;
-use crate::retry::{Exhausted, Known};
+use crate::retry::{Effect, Exhausted, Known};
 use crate::telemetry;
 
 impl Run<'_> {
@@ -27,7 +27,7 @@ impl Run<'_> {
             }
             _ => return self.drive().await,
         };
-        let Some(ended) = within(pin!(heartbeat), pin!(self.drive())).await else {
+        let Some(mut ended) = within(pin!(heartbeat), pin!(self.drive())).await else {
             self.ledger = None;
             return Err(self.failed(Kind::Row(RowProblem::ClaimLost), None));
         };
@@ -37,12 +37,15 @@ impl Run<'_> {
                 Err(error) => Some(error.report()),
             };
             let to = report.map_or(To::Later(Duration::ZERO), |r| self.settled(r));
-            match ledger.finish(to, self.kept.take()).await {
-                Ok(left) => self.state.row = left.or(self.state.row),
-                // The caller gets its answer all the same; the row stays, and is resumed.
-                Err(error) => {
-                    tracing::warn!(%error, "the end of an operation was not written down")
-                }
+            let left = ledger.finish(to, self.kept.take()).await;
+            // The caller gets its answer all the same; the row stays, and is resumed.
+            let left = left.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the end of an operation was not written down");
+                None
+            });
+            self.state.row = left.or(self.state.row);
+            if left.is_none() || matches!(to, To::Later(_) | To::Released) {
+                ended = ended.map_err(Error::gone_on_with);
             }
         }
         ended
@@ -81,7 +84,7 @@ impl Run<'_> {
         if response.status().is_success() {
             self.engine.budgets.give_back(self.source.url());
         }
-        let report = self.finish(exhausted);
+        let report = self.finish(self.state.history.effect(), exhausted);
         response.extensions_mut().insert(report);
         Ok(response)
     }
@@ -119,17 +122,19 @@ impl Run<'_> {
 
     pub(super) fn failed(&mut self, kind: Kind, exhausted: Option<Exhausted>) -> Error {
         let target = format!("{} {}", self.source.method(), Shown(self.source.url()));
-        Error::new(kind, self.finish(exhausted), Some(target))
+        let taken_over = matches!(kind, Kind::Row(RowProblem::ClaimLost));
+        let effect = if taken_over { Effect::Unknown } else { self.state.history.effect() };
+        Error::new(kind, self.finish(effect, exhausted), Some(target))
     }
 
     /// Ends the call: the last attempt's extensions become the caller's, and the report is whole.
-    fn finish(&mut self, exhausted: Option<Exhausted>) -> Report {
+    fn finish(&mut self, effect: Effect, exhausted: Option<Exhausted>) -> Report {
         if self.transport.has_extensions() && self.report.last_attempt().is_some() {
             *self.extensions = std::mem::take(&mut self.last_extensions);
             self.extensions.remove::<Active>();
             self.publish();
         }
-        self.report.effect = self.state.history.effect();
+        self.report.effect = effect;
         self.report.exhausted = exhausted;
         telemetry::operation_ended(&self.report);
         self.engine.watch.tell(|| Event::Finished { report: &self.report });

@@ -91,9 +91,18 @@ impl Error {
         Error::new(Kind::Refused(refusal.into()), Report::new(None), None)
     }
 
-    /// The journal failed outside of any operation.
-    pub(crate) fn journal(error: JournalError) -> Error {
-        Error::new(Kind::Journal(error), Report::new(None), None)
+    /// The journal failed outside of any operation, or between several.
+    pub(crate) fn journal(error: JournalError, effect: Effect) -> Error {
+        Error::new(Kind::Journal(error), Report { effect, ..Report::new(None) }, None)
+    }
+
+    /// The same, of an operation that somebody else goes on with: nothing may have been sent, but it may
+    /// be yet.
+    pub(crate) fn gone_on_with(mut self) -> Error {
+        if self.effect() == Effect::NotSent {
+            self.0.report.effect = Effect::Unknown;
+        }
+        self
     }
 
     /// The same, when earlier calls of the operation have sent it: what became of them still holds.

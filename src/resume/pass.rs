@@ -17,6 +17,7 @@ use crate::engine::{Journaling, Ledger};
 use crate::error::Error;
 use crate::journal::{Due, JournalError, To};
 use crate::refusal::Refusal;
+use crate::retry::Effect;
 use crate::retry::window::Window;
 
 /// The most rows that are claimed at once.
@@ -65,7 +66,10 @@ impl Pass {
         let mut shutdown = pin!(shutdown);
         loop {
             let since = clock.monotonic().saturating_sub(began);
-            let claimed = self.claim(since).await.map_err(Error::journal)?;
+            let claimed = match self.claim(since).await {
+                Ok(claimed) => claimed,
+                Err(error) => return Err(Error::journal(error, self.effect())),
+            };
             if claimed == 0 && self.in_flight.is_empty() {
                 return Ok(self.summary);
             }
@@ -125,6 +129,12 @@ impl Pass {
             if goes_on { Poll::Ready(ControlFlow::Continue(())) } else { Poll::Pending }
         })
         .await
+    }
+
+    /// What is known of all that it has gone on with so far.
+    fn effect(&self) -> Effect {
+        let nothing = self.summary == Summary::default() && self.in_flight.is_empty();
+        if nothing { Effect::NotSent } else { Effect::Unknown }
     }
 
     /// What is in flight is dropped, which releases its claims.

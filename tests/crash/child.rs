@@ -14,6 +14,7 @@ use post_once::testkit::{Fault, Server};
 use post_once::{Client, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
+use crate::doubt::{Act, Then};
 use crate::point::{Killer, Plan, Point};
 use crate::runtime;
 use crate::server::Seen;
@@ -45,6 +46,8 @@ pub(crate) enum Role {
     Resumer { task: Task },
     /// Begins and ends operations, for the recorder.
     Recorder { path: PathBuf },
+    /// Works on a journal whose flushes fail.
+    Doubter { path: PathBuf, url: String, act: Act, then: Then },
 }
 
 /// What worker and resumer are given.
@@ -80,8 +83,12 @@ fn say(what: &str, operation: &str) {
 }
 
 pub(crate) fn run(role: Role) {
-    if let Role::Recorder { path } = &role {
-        return crate::power::record(path);
+    match &role {
+        Role::Recorder { path } => return crate::power::record(path),
+        Role::Doubter { path, url, act, then } => {
+            return crate::doubt::work(path, url, *act, *then);
+        }
+        _ => {}
     }
     // One thread: while it is killed at a point, no operation goes on.
     runtime().block_on(async {
@@ -90,7 +97,9 @@ pub(crate) fn run(role: Role) {
             Role::Counter { port } => count(port).await,
             Role::Worker { task, name, again } => work(&task, &name, &again).await,
             Role::Resumer { task } => resume(&task).await,
-            Role::Recorder { .. } => unreachable!("it has a runtime of its own"),
+            Role::Recorder { .. } | Role::Doubter { .. } => {
+                unreachable!("it has a runtime of its own")
+            }
         }
     });
 }

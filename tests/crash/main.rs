@@ -1,4 +1,4 @@
-//! What survives: processes killed at any point, the power failing, a server that was away.
+//! What survives: processes killed at any point, the power failing, a disk that fails, a server that was away.
 //!
 //! The children of these tests are this same binary, told by the environment what to be. How much is done:
 //!
@@ -21,12 +21,14 @@ mod child;
 mod cluster;
 #[cfg(feature = "postgres")]
 mod database;
+mod doubt;
 #[cfg(feature = "server")]
 mod keys;
 mod kills;
 mod outage;
 mod point;
 mod power;
+mod recorder;
 mod server;
 mod store;
 
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each of them keeps the machine busy by itself.
     arguments.test_threads.get_or_insert(1);
-    let trials = [kills::trials(), outage::trials(), power::trials()].into_iter();
+    let trials = [kills::trials(), outage::trials(), power::trials(), doubt::trials()].into_iter();
     #[cfg(feature = "postgres")]
     let trials = trials.chain([database::trials()]);
     libtest_mimic::run(&arguments, trials.flatten().collect()).exit_code()

@@ -13,7 +13,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 use post_once::journal::rusqlite::Connection;
@@ -24,7 +23,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::child::Role;
-use crate::{how_many, random, runtime};
+use crate::{how_many, random, recorder, runtime};
 
 /// So many operations are begun, by so many at once: enough for several checkpoints.
 const OPERATIONS: usize = 2_400;
@@ -32,17 +31,12 @@ const AT_ONCE: usize = 4;
 const SECTOR: usize = 512;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let compiler = Command::new("cc").arg("--version").output();
-    let missing = !cfg!(target_os = "linux") || compiler.is_err();
-    let test = || {
+    vec![recorder::trial("power::no_acknowledged_begin_is_lost_and_every_cut_opens", || {
         let folder = tempfile::tempdir()?;
         // A disk in memory, if there is one, for the copies, which are many.
         let copies = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
         cut_and_check(folder.path(), copies.path())
-    };
-    let trial = Trial::test("power::no_acknowledged_begin_is_lost_and_every_cut_opens", test);
-    let trial = trial.with_ignored_flag(missing);
-    vec![if missing { trial.with_kind("no C compiler, or no Linux") } else { trial }]
+    })]
 }
 
 /// In the child: begins and ends operations, and writes down what was acknowledged.
@@ -85,13 +79,8 @@ pub(crate) fn record(path: &Path) {
 
 fn cut_and_check(folder: &Path, copies: &Path) -> Result<(), Failed> {
     let journal = folder.join("recorded.journal");
-    let recorder = folder.join("recorder.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/recorder.c");
-    let compile = ["-shared", "-fPIC", "-O1", "-o"];
-    let compiled = Command::new("cc").args(compile).arg(&recorder).arg(&source).status()?;
-    assert!(compiled.success(), "the recorder does not compile");
-    let mut child = Role::Recorder { path: journal.clone() }.command();
-    let recorded = child.env("LD_PRELOAD", &recorder).env("POST_ONCE_RECORD", &journal).status()?;
+    let child = Role::Recorder { path: journal.clone() };
+    let recorded = recorder::under(child.command(), folder, &journal)?.status()?;
     assert!(recorded.success());
     let log = fs::read(folder.join("recorded.journal.log"))?;
     let record = parse(&log);

@@ -2,7 +2,8 @@
  *
  * Preloaded. POST_ONCE_RECORD names the journal; its writes, and those to its -wal, are noted in
  * <journal>.log, and so is what is written to <journal>.ack. Nothing is flushed for real: what a flush
- * would have saved is worked out from the log.
+ * would have saved is worked out from the log. For as long as there is a <journal>.broken, a flush of the
+ * -wal fails.
  *
  * A record: kind and file (a byte each), two bytes of nothing, thread, offset, length, and the bytes. */
 #define _GNU_SOURCE
@@ -106,8 +107,18 @@ static int truncate_it(int fd, off_t size) {
 int ftruncate(int fd, off_t size) { return truncate_it(fd, size); }
 int ftruncate64(int fd, off_t size) { return truncate_it(fd, size); }
 
+static int broken(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.broken", journal);
+    return !syscall(SYS_faccessat, AT_FDCWD, path, F_OK);
+}
+
 static int sync_it(int fd) {
     if (!file_of(fd)) return 0;
+    if (file_of(fd) == 'w' && broken()) {
+        errno = EIO;
+        return -1;
+    }
     pthread_mutex_lock(&lock);
     note('S', file_of(fd), 0, NULL, 0);
     pthread_mutex_unlock(&lock);

@@ -2,6 +2,7 @@
 //! of a transcript count attempts, and waits cost no time.
 
 pub(crate) mod raw;
+pub(crate) mod traced;
 
 use http::Method;
 use post_once::retry::Known;

@@ -5,8 +5,6 @@ mod stacks;
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use http::Method;
@@ -15,10 +13,8 @@ use post_once::clock::{Clock, Sleep};
 use post_once::observer::Event;
 use post_once::testkit::{Fault, ManualClock, Server, refused_url};
 use post_once::{Client, ClientBuilder, Contract, Idempotency, Report, RetryPolicy};
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
 
+use crate::harness::traced::{Lines, Listening};
 use crate::harness::{Sent, http};
 
 /// Every secret of these tests holds the first; the second is that of the basic credentials.
@@ -29,24 +25,18 @@ const BASIC: &str = "Basic dXNlcjpzM2NyZXQtYmFzaWM=";
 
 /// Everything that was shown, in one text.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Vec<u8>>>);
+struct Shown(Lines);
 
 impl Shown {
-    fn add(&self, text: impl AsRef<str>) {
-        let mut shown = self.0.lock().unwrap();
-        shown.extend_from_slice(text.as_ref().as_bytes());
-        shown.push(b'\n');
-    }
-
     fn add_debug(&self, value: &dyn Debug) {
-        self.add(format!("{value:?}\n{value:#?}"));
+        self.0.add(format!("{value:?}\n{value:#?}"));
     }
 
     /// An error with all its causes, in every form.
     fn add_error(&self, error: &(dyn StdError + 'static)) {
         let mut next = Some(error);
         while let Some(error) = next {
-            self.add(error.to_string());
+            self.0.add(error.to_string());
             self.add_debug(&error);
             next = error.source();
         }
@@ -63,7 +53,7 @@ impl Shown {
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        self.0.text()
     }
 
     fn holds_no_secret(&self, what: &str) {
@@ -74,32 +64,14 @@ impl Shown {
         }
     }
 
-    /// Takes in what is traced on this thread for as long as the guard lives.
-    fn trace(&self) -> DefaultGuard {
-        let writer = self.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("post_once=trace"))
-            .with_span_events(FmtSpan::FULL)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        tracing::subscriber::set_default(subscriber)
+    /// Takes in what is traced for as long as the guard lives.
+    fn trace(&self) -> Listening {
+        self.0.listen()
     }
 
     fn observer(&self) -> impl Fn(&Event<'_>) + Send + Sync + 'static {
         let shown = self.clone();
         move |event| shown.add_debug(event)
-    }
-}
-
-impl io::Write for Shown {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

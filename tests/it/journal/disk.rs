@@ -1,11 +1,16 @@
 //! One file, several who write to it, and a disk that fails (O-19).
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
-use post_once::Effect;
 use post_once::journal::{Journal, SqliteJournal, State, rusqlite};
-use post_once::testkit::{Fault, ManualClock};
+use post_once::report::Source;
+use post_once::testkit::{Fault, ManualClock, Server};
+use post_once::{Client, Effect};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 use super::support::*;
 
@@ -48,7 +53,7 @@ async fn what_cannot_be_written_down_is_not_sent() {
 // O-19.
 #[tokio::test]
 async fn without_the_final_mark_the_caller_has_its_answer_and_the_row_is_resumed() {
-    let server = scripted([Fault::hang(std::time::Duration::from_millis(200))]).await;
+    let server = scripted([Fault::hang(Duration::from_millis(200))]).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("orders.journal");
     let clock = ManualClock::new();
@@ -77,30 +82,61 @@ async fn without_the_final_mark_the_caller_has_its_answer_and_the_row_is_resumed
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_handles_on_one_file_share_names_and_lose_nothing() {
     const NAMES: usize = 24;
-    let server = scripted([]).await;
+    const ROWS: usize = 24;
+    // Each answer is late: whoever is second at a name comes while the first is at it.
+    let server = Server::builder().delay(Duration::from_millis(100)).start().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("orders.journal");
-    let mut calls = tokio::task::JoinSet::new();
+    let mut clients = Vec::new();
     for _ in 0..2 {
-        let journal = SqliteJournal::open(&path).await.unwrap();
-        let client = post_once::Client::builder()
-            .http(crate::cases::support::http())
-            .journal(journal)
-            .build()
-            .unwrap();
+        let client = Client::builder().http(crate::cases::support::http());
+        let client = client.journal(SqliteJournal::open(&path).await.unwrap());
+        clients.push(client.build().unwrap());
+    }
+    for _ in 0..ROWS {
+        once(&clients[0], &server).enqueue().await.unwrap();
+    }
+    let begin = Arc::new(Barrier::new(2 * NAMES + 2));
+    let (mut calls, mut resumers) = (JoinSet::new(), JoinSet::new());
+    for client in &clients {
+        // Few at a time, so that it claims in between the calls.
+        let resumer = client.resumer().origin(&server.url("/")).concurrency(4);
+        let begins = Arc::clone(&begin);
+        resumers.spawn(async move {
+            begins.wait().await;
+            resumer.once().await.unwrap().completed
+        });
         for name in 0..NAMES {
             let (client, url) = (client.clone(), server.url("/v1/charges"));
+            let begins = Arc::clone(&begin);
             calls.spawn(async move {
                 let once = client.once(Method::POST, url).operation(format!("order-{name}"));
-                once.json(&name).send().await.unwrap().status().as_u16()
+                begins.wait().await;
+                let answer = once.json(&name).send().await.unwrap();
+                let (source, key) = (report(&answer).source(), report(&answer).key().cloned());
+                assert_eq!(answer.status(), 201);
+                (name, source, key.unwrap(), answer.bytes().await.unwrap())
             });
         }
     }
-    let answers = calls.join_all().await;
-    assert_eq!(answers, vec![201; 2 * NAMES]);
-    assert_eq!(server.charges().len(), NAMES);
+    let mut answers: Vec<_> = calls.join_all().await;
+    assert_eq!(resumers.join_all().await.iter().sum::<u64>(), ROWS as u64);
+    answers.sort_by_key(|(name, source, ..)| (*name, *source == Source::Journal));
+    for pair in answers.chunks(2) {
+        let [(name, first, key, answer), (_, second, same_key, same_answer)] = pair else {
+            panic!("each name was called twice: {pair:?}")
+        };
+        assert_eq!((first, second), (&Source::Network, &Source::Journal), "{name}");
+        assert_eq!((key, answer), (same_key, same_answer), "{name}");
+    }
+    assert_eq!((server.requests().len(), server.charges().len()), (NAMES + ROWS, NAMES + ROWS));
+    drop(clients);
     let journal = SqliteJournal::open(&path).await.unwrap();
-    assert_eq!(journal.gauges().await.unwrap().completed, NAMES as u64);
+    for row in rows(&journal).await {
+        assert_eq!((row.state, row.attempts), (State::Completed, 1), "{row:?}");
+        assert!(row.answer.is_some_and(|answer| answer.body.is_some()));
+    }
+    assert_eq!(journal.gauges().await.unwrap().completed, (NAMES + ROWS) as u64);
 }
 
 /// Two resumers on one file share the rows out.

@@ -5,6 +5,8 @@
 mod answers;
 #[cfg(feature = "sqlite")]
 mod disk;
+#[cfg(feature = "sqlite")]
+mod effects;
 mod herd;
 mod leases;
 mod named;

@@ -1,17 +1,17 @@
 //! Credentials are those of an attempt, not of its row (O-05).
 
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method};
 use post_once::journal::{Journal, Reason, SqliteJournal, State};
-use post_once::testkit::{Fault, ManualClock};
+use post_once::testkit::{Fault, ManualClock, refused_url};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next};
 
 use super::support::*;
+use crate::harness::traced::Lines;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -23,31 +23,11 @@ fn on_disk(folder: &Path, bytes: &[u8]) -> bool {
     })
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 // O-05.
 #[tokio::test]
 async fn a_credential_is_nowhere_and_the_new_one_is_sent_on_resume() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new("post_once=trace"))
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let log = Lines::default();
+    let _listening = log.listen();
     let server = scripted([Fault::hang(MINUTE)]).await;
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
@@ -73,8 +53,54 @@ async fn a_credential_is_nowhere_and_the_new_one_is_sent_on_resume() {
     assert_eq!(server.requests()[0].body(), server.requests()[1].body());
     journal.close().await;
     assert!(!is_on_disk());
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(!log.contains("s3cret"), "{log}");
+    let log = log.text();
+    assert!(log.contains("post_once.attempt") && !log.contains("s3cret"), "{log}");
+}
+
+/// O-05: what is traced of a resumed row, however it ends, tells it from others by its key, and by nothing
+/// that is in its headers, its body or the rest of its URL.
+#[tokio::test]
+async fn a_resumed_row_is_traced_without_its_secrets() {
+    let server = scripted([]).await;
+    let (clock, journal) = on_one_clock();
+    let client = client(&clock, journal.clone());
+    let url = server.url("/v1/charges?api_key=s3cret-query#s3cret-fragment");
+    let refused = refused_url().unwrap();
+    let resumer = || {
+        let key = HeaderValue::from_static("s3cret-key");
+        let resumer = client.resumer().origin(&url).origin(&refused).header(X_API_KEY, key);
+        resumer.header(http::header::AUTHORIZATION, HeaderValue::from_static("Basic czNjcmV0"))
+    };
+    let mut attempts = 0;
+    for (url, faults, ends) in [
+        (&url, vec![Fault::close(), Fault::status(503)], "http.response.status_code=201"),
+        (&url, vec![Fault::status(401)], "http.response.status_code=401"),
+        (&refused, vec![], "error.type=\"connect\""),
+    ] {
+        server.push(faults);
+        let call = client.once(Method::POST, url).header(X_API_KEY, "s3cret").body("s3cret-body");
+        let mut draft = call.bearer_auth("s3cret").context(&"s3cret").draft().unwrap();
+        // No call of ours writes a userinfo down; another program may.
+        draft.request.url = draft.request.url.replace("http://", "http://s3cret:s3cret@");
+        journal.enqueue(&draft).await.unwrap();
+        let log = Lines::default();
+        let listening = log.listen();
+        while !log.text().contains(ends) {
+            let summary = resumer().once().await.unwrap();
+            assert_ne!(summary, Default::default());
+            clock.advance(MINUTE * 10);
+            attempts += 1;
+            assert!(attempts < 10, "{}", log.text());
+        }
+        drop(listening);
+        let log = log.text();
+        for expected in ["post_once.operation", "post_once.attempt", &draft.key] {
+            assert!(log.contains(expected), "nothing was traced of {expected}: {log}");
+        }
+        for secret in ["s3cret", "czNjcmV0", "api_key"] {
+            assert!(!log.contains(secret), "{log}");
+        }
+    }
 }
 
 // O-05: never without it.

@@ -1,0 +1,157 @@
+//! "Not sent" is said only when nobody goes on with the operation: neither before nor after its caller was
+//! told.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::Method;
+use post_once::journal::{Journal, MemoryJournal, Reason, SqliteJournal, State, rusqlite};
+use post_once::observer::Event;
+use post_once::testkit::{Fault, ManualClock, Server, refused_url};
+use post_once::{Effect, RetryPolicy};
+
+use super::support::*;
+
+/// A journal whose rows can be made unchangeable.
+struct Place {
+    clock: ManualClock,
+    journal: SqliteJournal,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Place {
+    async fn open() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path().join("orders.journal"), ManualClock::new());
+        let journal = SqliteJournal::builder(&path).clock(clock.clone()).open().await.unwrap();
+        Place { clock, journal, path, _folder: folder }
+    }
+
+    fn execute(&self, sql: &str) {
+        rusqlite::Connection::open(&self.path).unwrap().execute_batch(sql).unwrap();
+    }
+
+    /// New rows can still be added.
+    fn freeze(&self) {
+        self.execute(
+            "CREATE TRIGGER frozen BEFORE UPDATE ON post_once_operations \
+             BEGIN SELECT RAISE(FAIL, 'the disk is broken'); END",
+        );
+    }
+
+    fn thaw(&self) {
+        self.execute("DROP TRIGGER frozen");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_nobody_goes_on_with_was_not_sent() {
+    let place = Place::open().await;
+    let client = client(&place.clock, place.journal.clone());
+    let call = client.once(Method::POST, refused_url().unwrap()).json(&charge()).send();
+    let error = call.await.unwrap_err();
+    assert_eq!(error.effect(), Effect::NotSent, "{error}");
+    assert_eq!(states(&place.journal).await, [State::Parked(Reason::NoAnswer)]);
+}
+
+/// Its end could not be written down: the resumer sends it after all.
+#[tokio::test]
+async fn a_row_that_stays_pending_may_be_sent_yet() {
+    let place = Place::open().await;
+    let client = client(&place.clock, place.journal.clone());
+    let url = refused_url().unwrap();
+    place.freeze();
+    let call = client.once(Method::POST, &url).json(&charge()).policy(RetryPolicy::once());
+    let error = call.send().await.unwrap_err();
+    assert!(error.is_connect(), "{error}");
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    place.thaw();
+    place.clock.advance(LEASE_IS_OVER);
+    let port = reqwest::Url::parse(&url).unwrap().port().unwrap();
+    let server = Server::builder().port(port).start().await.unwrap();
+    let summary = client.resumer().origin(&url).once().await.unwrap();
+    assert_eq!((summary.completed, server.charges().len()), (1, 1));
+    assert_eq!(keys(&server), [[error.key().unwrap().to_string()]]);
+}
+
+/// The same on purpose.
+#[tokio::test]
+async fn what_is_kept_trying_may_be_sent_yet() {
+    let (clock, journal) = on_one_clock();
+    let client = client(&clock, journal.clone());
+    let call = client.once(Method::POST, refused_url().unwrap()).json(&charge());
+    let error = call.keep_trying().send().await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    assert_eq!(states(&journal).await, [State::Pending]);
+}
+
+/// The claim is found lost at its end only.
+#[tokio::test]
+async fn a_row_that_somebody_else_has_may_have_been_sent() {
+    let (clock, stores) = (ManualClock::new(), ManualClock::new());
+    let journal = MemoryJournal::with_clock(stores.clone());
+    let robbed = journal.clone();
+    let client = builder(&clock, journal.clone()).observer(move |event: &Event<'_>| {
+        if let Event::Finished { .. } = event {
+            super::leases::steal(&stores, &robbed);
+        }
+    });
+    let client = client.build().unwrap();
+    let call = client.once(Method::POST, refused_url().unwrap()).json(&charge()).send();
+    let error = call.await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+}
+
+/// It cannot be taken over: what an earlier call did is not undone by that.
+#[tokio::test]
+async fn a_row_that_was_sent_before_has_been_sent() {
+    let server = scripted([Fault::hang(MINUTE)]).await;
+    let place = Place::open().await;
+    let client = client(&place.clock, place.journal.clone());
+    let call = || once(&client, &server).operation("order-42");
+    dropped_at(&server, "c1 effect ch_1", call()).await;
+    place.journal.flush().await;
+    place.clock.advance(LEASE_IS_OVER);
+    place.freeze();
+    let error = call().send().await.unwrap_err();
+    assert!(error.is_journal(), "{error}");
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    assert_eq!(keys(&server), [[error.key().unwrap().to_string()]]);
+}
+
+/// One that was never sent, on the other hand.
+#[tokio::test]
+async fn a_row_that_waits_and_cannot_be_taken_over_was_not_sent() {
+    let server = scripted([]).await;
+    let place = Place::open().await;
+    let client = client(&place.clock, place.journal.clone());
+    let call = || once(&client, &server).operation("order-42");
+    let key = call().enqueue().await.unwrap();
+    place.freeze();
+    let error = call().send().await.unwrap_err();
+    assert!(error.is_journal(), "{error}");
+    assert_eq!((error.effect(), error.key()), (Effect::NotSent, Some(&key)), "{error}");
+}
+
+/// A resumer that the journal fails says "not sent" only before it has sent anything.
+#[tokio::test]
+async fn a_pass_that_fails_halfway_does_not_say_that_nothing_was_sent() {
+    let server = scripted([]).await;
+    let place = Arc::new(Place::open().await);
+    let client = client(&place.clock, place.journal.clone());
+    for _ in 0..2 {
+        once(&client, &server).enqueue().await.unwrap();
+    }
+    let freezes = Arc::clone(&place);
+    let resumer = || client.resumer().origin(&server.url("/")).concurrency(1);
+    let halfway = resumer().handler(move |_| {
+        freezes.freeze();
+        std::future::ready(Ok(()))
+    });
+    let error = halfway.once().await.unwrap_err();
+    assert!(error.is_journal(), "{error}");
+    assert_eq!((error.effect(), server.requests().len()), (Effect::Unknown, 1), "{error}");
+    let error = resumer().once().await.unwrap_err();
+    assert_eq!((error.effect(), server.requests().len()), (Effect::NotSent, 1), "{error}");
+}
