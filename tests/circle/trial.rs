@@ -83,7 +83,7 @@ fn circle(database: &Database, restart: &(dyn Fn() + Sync)) -> Result<(), Failed
         // A long run has its kills further apart, or it would never come to its end.
         let stretch = 1 + operations / 2_000;
         loop {
-            let pause = Duration::from_millis(random.random_range(300..2_000)) * stretch;
+            let pause = Duration::from_millis(random.random_range(150..800)) * stretch;
             if ends_within(&mut customer, pause) {
                 break;
             }
