@@ -24,6 +24,9 @@ pub(crate) enum Keys {
     Answered(Arc<[String]>),
 }
 
+/// More fields of a request under this key, each with its line's end.
+pub(crate) type Fields = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// Connections to one API.
 pub(crate) struct Load {
     connections: Vec<Connection>,
@@ -35,23 +38,22 @@ struct Connection {
     stream: TcpStream,
     sent: Vec<u8>,
     read: Vec<u8>,
-    /// More fields, each with its line's end.
-    fields: String,
+    fields: Fields,
 }
 
 impl Load {
     pub(crate) async fn on(address: SocketAddr, keys: Keys) -> Load {
-        Load::with_fields(address, keys, "").await
+        Load::with_fields(address, keys, Arc::new(|_| String::new())).await
     }
 
     /// The same, with more fields in each request.
-    pub(crate) async fn with_fields(address: SocketAddr, keys: Keys, fields: &str) -> Load {
+    pub(crate) async fn with_fields(address: SocketAddr, keys: Keys, fields: Fields) -> Load {
         let mut connections = Vec::with_capacity(CONNECTIONS);
         for _ in 0..CONNECTIONS {
             let stream = TcpStream::connect(address).await.unwrap();
             stream.set_nodelay(true).unwrap();
             let (sent, read) = (Vec::with_capacity(1024), Vec::with_capacity(4096));
-            connections.push(Connection { stream, sent, read, fields: fields.to_owned() });
+            connections.push(Connection { stream, sent, read, fields: Arc::clone(&fields) });
         }
         Load { connections, keys, next: Arc::default() }
     }
@@ -103,7 +105,7 @@ impl Connection {
         sent.clear();
         for part in [
             "POST /orders HTTP/1.1\r\nhost: a.example\r\ncontent-type: application/json\r\n",
-            fields,
+            &fields(key),
             "idempotency-key: ",
             key,
             "\r\ncontent-length: ",
