@@ -61,7 +61,7 @@ fn bare(batch: u32, rows: usize) -> f64 {
     connection.execute_batch(settings).unwrap();
     let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
         INSERT INTO bare (due_at, token, body) SELECT 1, 0, randomblob(?2) FROM n";
-    connection.execute(fill, (rows, BODY)).unwrap();
+    connection.execute(fill, (rows as i64, BODY as i64)).unwrap();
     connection.execute_batch("PRAGMA synchronous = FULL").unwrap();
     let claim = "UPDATE bare SET due_at = 2, token = token + 1 WHERE id IN \
         (SELECT id FROM bare WHERE due_at <= 1 ORDER BY due_at LIMIT ?1) RETURNING id, body";
