@@ -44,7 +44,7 @@ fn work(order: String) -> impl FnMut(&Connection) -> rusqlite::Result<Response<S
             "\"rolls back\"" => file.execute_batch("ROLLBACK")?,
             "\"begins anew\"" => file.execute_batch("ROLLBACK; BEGIN")?,
             "\"loses\"" => {
-                drop(file.execute("DELETE FROM post_once_claim WHERE key = 'lost'", [])?)
+                file.execute_batch("DELETE FROM post_once_claim WHERE key = 'lost'")?;
             }
             _ => {}
         }
