@@ -53,7 +53,7 @@ use super::{
     Purge, Record, RowId, Sealed, Token, Trail,
 };
 use crate::clock::Clock;
-use crate::store::sqlite::{Store, StoreError, millis};
+use crate::store::sqlite::{Flush, Store, StoreError, millis};
 
 pub use builder::{Completions, SqliteJournalBuilder};
 
@@ -103,7 +103,7 @@ impl SqliteJournal {
         mut verb: impl FnMut(&rusqlite::Connection, SystemTime) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, JournalError> {
         let clock = Arc::clone(&self.0.clock);
-        Ok(self.0.store.write(move |connection| verb(connection, clock.wall())).await?)
+        Ok(self.0.store.write(Flush::Now, move |connection| verb(connection, clock.wall())).await?)
     }
 
     async fn read<T: Send + 'static>(

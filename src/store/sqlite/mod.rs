@@ -40,7 +40,7 @@ use tokio::sync::oneshot;
 use self::checkpoint::Checkpointer;
 use self::log::Log;
 use self::reader::Reader;
-use self::writer::Writer;
+use self::writer::{Pen, Writer};
 
 pub(crate) use error::StoreError;
 pub(crate) use migrate::{Migration, migrate};
@@ -48,7 +48,7 @@ pub(crate) use sum::sum;
 #[cfg(feature = "client")]
 pub(crate) use times::length;
 pub(crate) use times::{after, millis};
-pub(crate) use writer::atomically;
+pub(crate) use writer::{Flush, atomically};
 
 #[cfg(doc)]
 use self::{checkpoint::LOG_BYTES, writer::MOST_AT_ONCE};
@@ -80,9 +80,9 @@ impl Store {
                 let mut connection = file::create(&file)?;
                 prepare(&mut connection)?;
                 let page = file::page_size(&connection)?;
-                Ok((connection, file::open(&file)?, file::open(&file)?, page))
+                Ok((Pen::of(connection)?, file::open(&file)?, file::open(&file)?, page))
             };
-            let (connection, reading, checkpointing, page) = match open() {
+            let (pen, reading, checkpointing, page) = match open() {
                 Ok(connections) => connections,
                 Err(error) => return drop(opened.send(Err(StoreError::of(error, &file)))),
             };
@@ -98,8 +98,7 @@ impl Store {
                 }
             };
             drop(opened.send(Ok(())));
-            writer::work(&connection, &queue, &checkpointer, log);
-            drop(connection);
+            writer::work(pen, &queue, &checkpointer, log);
             // One after the other: the last connection to close moves the log into the file and deletes
             // it, and of two at once neither is the last.
             join(reading);
@@ -112,22 +111,14 @@ impl Store {
         Ok(Store { path, writer, reader, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Writes, and returns when that is on disk. The closure may be run more than once.
+    /// Writes, and returns when that is committed, and on disk if it is to be by then. The closure may be run more
+    /// than once.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
+        flush: Flush,
         verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.writer.write(true, verb).await.map_err(|error| error.of(&self.path))
-    }
-
-    /// Writes, and returns when that is committed. It is on disk with the next write that is flushed, whoever
-    /// makes it, and is lost only when the machine fails before.
-    #[cfg(feature = "server")]
-    pub(crate) async fn write_unflushed<T: Send + 'static>(
-        &self,
-        verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.writer.write(false, verb).await.map_err(|error| error.of(&self.path))
+        self.writer.write(flush, verb).await.map_err(|error| error.of(&self.path))
     }
 
     /// Writes, and lets nobody know whether it went well.
@@ -170,9 +161,11 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Writes all that is queued: blocks for as long as that takes.
+    /// Writes all that is queued: blocks for as long as that takes, but where it is the thread that writes, which ends
+    /// by itself. That lets go of the store last when the work that it was handed in holds it.
     fn drop(&mut self) {
-        self.stop().into_iter().for_each(join);
+        let writes = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        self.stop().filter(|thread| !writes(thread)).into_iter().for_each(join);
     }
 }
 
@@ -183,4 +176,53 @@ fn join(thread: JoinHandle<()>) {
 
 fn spawn(what: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name(format!("post-once {what}")).spawn(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// Queues a write, and waits no longer for it.
+    fn queue(
+        store: &Store,
+        mut verb: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    ) {
+        let write = pin!(store.write(Flush::Now, move |connection| verb(connection)));
+        assert!(write.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    #[tokio::test]
+    async fn work_that_is_the_last_to_hold_the_store_takes_nothing_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("held.db");
+        let prepare = |on: &mut Connection| Ok(on.execute_batch("CREATE TABLE t (x)")?);
+        let store = Arc::new(Store::open(&path, prepare).await.unwrap());
+        let (begins, begun) = mpsc::channel();
+        let (goes, goes_on) = mpsc::channel::<()>();
+        let held = Arc::clone(&store);
+        queue(&store, move |_| {
+            begins.send(held.path.clone()).unwrap();
+            goes_on.recv().unwrap();
+            Ok(())
+        });
+        begun.recv().unwrap();
+        let (ran, run) = mpsc::channel();
+        queue(&store, move |on| {
+            ran.send(()).unwrap();
+            on.execute_batch("INSERT INTO t VALUES (1)")
+        });
+        drop(store);
+        goes.send(()).unwrap();
+        run.recv().expect("what was queued behind it is written");
+        // Its sender goes after the commit, with the verb.
+        run.recv().unwrap_err();
+        let count = "SELECT count(*) FROM t";
+        let written = Connection::open(&path).unwrap().query_row(count, [], |row| row.get(0));
+        assert_eq!(written, Ok(1));
+    }
 }

@@ -1,7 +1,8 @@
 //! The thread that writes, many verbs in one transaction.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -21,15 +22,24 @@ const GAP: Duration = Duration::from_micros(40);
 /// And so long at most the first of them waits: about as long as a fast disk takes for a flush.
 const MOST_GATHERING: Duration = Duration::from_micros(300);
 
+/// When a write gets to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Before it is answered.
+    Now,
+    /// With the next one that is flushed, whoever makes it. Until then it is lost with the machine, and only so.
+    Later,
+}
+
 /// Something to be written.
 trait Job: Send {
     /// Writes it, inside a transaction. When that is rolled back because of somebody else it is called
     /// once more.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
 
-    /// Whether it is to be on disk before it is answered.
-    fn flushes(&self) -> bool {
-        true
+    /// When it gets to the disk.
+    fn flush(&self) -> Flush {
+        Flush::Now
     }
 
     /// Answers whoever waits for it.
@@ -52,11 +62,11 @@ impl Writer {
 
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        flushes: bool,
+        flush: Flush,
         verb: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        if !self.queue(Verb { verb, flushes, made: None, reply }) {
+        if !self.queue(Verb { verb, flush, made: None, reply }) {
             return Err(StoreError::closed());
         }
         // Without a word the thread has panicked: perhaps after the commit.
@@ -86,7 +96,7 @@ impl Writer {
 
 struct Verb<T, V> {
     verb: V,
-    flushes: bool,
+    flush: Flush,
     made: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -97,8 +107,8 @@ impl<T: Send, V: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Verb<
         Ok(())
     }
 
-    fn flushes(&self) -> bool {
-        self.flushes
+    fn flush(&self) -> Flush {
+        self.flush
     }
 
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
@@ -143,16 +153,15 @@ pub(crate) fn atomically<T, E: From<rusqlite::Error>>(
 
 /// Writes until nobody can ask any more.
 pub(super) fn work(
-    connection: &Connection,
+    mut pen: Pen,
     jobs: &Receiver<Queued>,
     checkpointer: &Checkpointer,
     mut log: Log,
 ) {
     let mut last = 1;
-    let mut pen = Pen { connection, flushes: true };
     while let Ok(first) = jobs.recv() {
         let group = gather(first, jobs, last);
-        if flushes(&group) {
+        if flush(&group) == Flush::Now {
             last = group.len();
         }
         checkpointer.before();
@@ -161,9 +170,9 @@ pub(super) fn work(
     }
 }
 
-/// One of them is to be on disk before it is answered.
-fn flushes(group: &[Box<dyn Job>]) -> bool {
-    group.iter().any(|job| job.flushes())
+/// When a group gets to the disk: when one of them has to.
+fn flush(group: &[Box<dyn Job>]) -> Flush {
+    if group.iter().any(|job| job.flush() == Flush::Now) { Flush::Now } else { Flush::Later }
 }
 
 /// The next group: what is queued, and, where a flush is to be shared, what comes before long when the last one
@@ -178,7 +187,7 @@ fn gather(first: Queued, jobs: &Receiver<Queued>, last: usize) -> Vec<Box<dyn Jo
     loop {
         group.extend(jobs.try_iter().take(MOST_AT_ONCE - group.len()).map(|Queued(job)| job));
         let waited = SystemClock.monotonic().saturating_sub(begun);
-        if group.len() >= last || waited >= MOST_GATHERING || !flushes(&group) {
+        if group.len() >= last || waited >= MOST_GATHERING || flush(&group) != Flush::Now {
             return group;
         }
         match jobs.recv_timeout(GAP) {
@@ -214,13 +223,23 @@ impl Broken {
 }
 
 /// What writes.
-struct Pen<'c> {
-    connection: &'c Connection,
-    /// Its commits flush.
-    flushes: bool,
+pub(super) struct Pen {
+    connection: Connection,
+    /// When its commits get to the disk.
+    flush: Flush,
+    /// It commits. Nobody else may: neither what work that is handed in tells SQLite to commit, nor what is
+    /// written after it has ended its transaction.
+    commits: Arc<AtomicBool>,
 }
 
-impl Pen<'_> {
+impl Pen {
+    pub(super) fn of(connection: Connection) -> rusqlite::Result<Pen> {
+        let commits = Arc::new(AtomicBool::new(false));
+        let may = Arc::clone(&commits);
+        connection.commit_hook(Some(move || !may.load(Ordering::Relaxed)))?;
+        Ok(Pen { connection, flush: Flush::Now, commits })
+    }
+
     /// Writes a group and answers it. What breaks the whole transaction must not take the others with it:
     /// then each gets a transaction of its own.
     fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
@@ -237,19 +256,19 @@ impl Pen<'_> {
         &mut self,
         group: &mut [Box<dyn Job>],
     ) -> Result<Vec<Result<(), StoreError>>, Broken> {
-        self.flush(flushes(group)).map_err(|error| Broken::Together(error.into()))?;
+        self.flush(flush(group)).map_err(|error| Broken::Together(error.into()))?;
         self.execute("BEGIN IMMEDIATE").map_err(|error| Broken::Together(error.into()))?;
         let mut fates = Vec::with_capacity(group.len());
         for at in 0..group.len() {
-            let fate = group[at].run(self.connection).map_err(StoreError::from);
+            let fate = group[at].run(&self.connection).map_err(StoreError::from);
             if self.connection.is_autocommit() {
-                // With it all that was written before it is gone, or is committed without the others.
+                // All that was written before it is gone with it.
                 let ended = || StoreError::failed(Ended);
                 return Err(Broken::by(fate.err().unwrap_or_else(ended), group));
             }
             fates.push(fate);
         }
-        self.execute("COMMIT").map_err(|error| {
+        self.commit().map_err(|error| {
             if !self.connection.is_autocommit() && self.execute("ROLLBACK").is_err() {
                 // It was rolled back by itself, or the next one meets what is wrong.
             }
@@ -259,13 +278,20 @@ impl Pen<'_> {
     }
 
     /// Has the commits from now on flush, or leave that to a later one.
-    fn flush(&mut self, flushes: bool) -> rusqlite::Result<()> {
-        if self.flushes != flushes {
-            let level = if flushes { "FULL" } else { "NORMAL" };
+    fn flush(&mut self, flush: Flush) -> rusqlite::Result<()> {
+        if self.flush != flush {
+            let level = if flush == Flush::Now { "FULL" } else { "NORMAL" };
             self.connection.execute_batch(&format!("PRAGMA synchronous = {level}"))?;
-            self.flushes = flushes;
+            self.flush = flush;
         }
         Ok(())
+    }
+
+    fn commit(&self) -> rusqlite::Result<()> {
+        self.commits.store(true, Ordering::Relaxed);
+        let committed = self.execute("COMMIT");
+        self.commits.store(false, Ordering::Relaxed);
+        committed
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

@@ -67,7 +67,7 @@ use super::{Ask, ClaimError, ClaimStore, Claimed, Decision, Held, Holder, Name, 
 use crate::clock::Clock;
 use crate::server::answer::StoredAnswer;
 use crate::server::claim::RecoveryPoint;
-use crate::store::sqlite::{Store, StoreError};
+use crate::store::sqlite::{Flush, Store, StoreError};
 
 pub use builder::SqliteClaimsBuilder;
 
@@ -131,29 +131,22 @@ impl SqliteClaims {
             let work = |on: &_| work(on).map(|(value, answer)| (value, Written::new(&answer)));
             verbs::transact(on, &holder, retention, clock.wall(), work)
         };
-        self.0.store.write(transact).await.map_err(|error| Undone::Store(error.into()))?
+        self.0
+            .store
+            .write(Flush::Now, transact)
+            .await
+            .map_err(|error| Undone::Store(error.into()))?
     }
 
     async fn write<T: Send + 'static>(
         &self,
+        flush: Flush,
         mut verb: impl FnMut(&rusqlite::Connection, SystemTime) -> rusqlite::Result<Read<T>>
         + Send
         + 'static,
     ) -> Result<T, ClaimError> {
         let clock = Arc::clone(&self.0.clock);
-        self.0.store.write(move |connection| verb(connection, clock.wall())).await?
-    }
-
-    /// Writes what may be lost with the machine: it takes all workers with it, so that who worked on what is of no
-    /// use any more, and what was swept is swept again.
-    async fn write_unflushed<T: Send + 'static>(
-        &self,
-        mut verb: impl FnMut(&rusqlite::Connection, SystemTime) -> rusqlite::Result<Read<T>>
-        + Send
-        + 'static,
-    ) -> Result<T, ClaimError> {
-        let clock = Arc::clone(&self.0.clock);
-        self.0.store.write_unflushed(move |connection| verb(connection, clock.wall())).await?
+        self.0.store.write(flush, move |connection| verb(connection, clock.wall())).await?
     }
 
     async fn read<T: Send + 'static>(
@@ -173,16 +166,18 @@ impl Sealed for SqliteClaims {
     }
 }
 
+/// What is flushed later may be lost with the machine: it takes all workers with it, so that who worked on what is of
+/// no use any more, and what was swept is swept again.
 #[async_trait]
 impl ClaimStore for SqliteClaims {
     async fn claim(&self, ask: &Ask) -> Result<Claimed, ClaimError> {
         let ask = ask.clone();
-        self.write_unflushed(move |on, now| verbs::claim(on, &ask, now)).await
+        self.write(Flush::Later, move |on, now| verbs::claim(on, &ask, now)).await
     }
 
     async fn renew(&self, holder: &Holder, lease: Duration) -> Result<Held<()>, ClaimError> {
         let holder = holder.clone();
-        self.write_unflushed(move |on, now| verbs::renew(on, &holder, lease, now)).await
+        self.write(Flush::Later, move |on, now| verbs::renew(on, &holder, lease, now)).await
     }
 
     async fn checkpoint(
@@ -192,7 +187,8 @@ impl ClaimStore for SqliteClaims {
         lease: Duration,
     ) -> Result<Held<()>, ClaimError> {
         let (holder, point) = (holder.clone(), point.clone());
-        self.write(move |on, now| verbs::checkpoint(on, &holder, &point, lease, now)).await
+        self.write(Flush::Now, move |on, now| verbs::checkpoint(on, &holder, &point, lease, now))
+            .await
     }
 
     async fn complete(
@@ -202,12 +198,13 @@ impl ClaimStore for SqliteClaims {
         retention: Duration,
     ) -> Result<Held<()>, ClaimError> {
         let (holder, answer) = (holder.clone(), Written::new(answer));
-        self.write(move |on, now| verbs::complete(on, &holder, &answer, retention, now)).await
+        self.write(Flush::Now, move |on, now| verbs::complete(on, &holder, &answer, retention, now))
+            .await
     }
 
     async fn release(&self, holder: &Holder) -> Result<Held<()>, ClaimError> {
         let holder = holder.clone();
-        self.write_unflushed(move |on, now| verbs::release(on, &holder, now)).await
+        self.write(Flush::Later, move |on, now| verbs::release(on, &holder, now)).await
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Row>, ClaimError> {
@@ -227,11 +224,11 @@ impl ClaimStore for SqliteClaims {
             Decision::Answer(answer, retention) => Settle::Answer(Written::new(answer), *retention),
             Decision::Forget => Settle::Forget,
         };
-        self.write(move |on, now| verbs::settle(on, &seen, &decision, now)).await
+        self.write(Flush::Now, move |on, now| verbs::settle(on, &seen, &decision, now)).await
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, ClaimError> {
-        self.write_unflushed(move |on, now| verbs::sweep(on, limit, now).map(Ok)).await
+        self.write(Flush::Later, move |on, now| verbs::sweep(on, limit, now).map(Ok)).await
     }
 }
 
