@@ -65,7 +65,8 @@ pub enum Event<'a> {
         /// The wait, jitter included.
         wait: Duration,
     },
-    /// The call returns. Not told when its future is dropped instead.
+    /// The call returns, with its row, if it has one, written down. Of a row that a resumer sends: its
+    /// attempt is over, and not written down yet. Not told when the future is dropped instead.
     #[non_exhaustive]
     Finished {
         /// The whole report.

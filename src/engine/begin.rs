@@ -17,7 +17,6 @@ use crate::journal::{
     StoredRequest, Terms, To, admit,
 };
 use crate::key::IdempotencyKey;
-use crate::observer::Event;
 use crate::operation::{OperationState, Options};
 use crate::redact::Shown;
 use crate::refusal::Refusal;
@@ -170,7 +169,6 @@ impl Begin<'_> {
         };
         let report = self.report(record);
         let report = Report { effect: Effect::Answered, source: Source::Journal, ..report };
-        self.engine.watch.tell(|| Event::Finished { report: &report });
         response.extensions_mut().insert(report);
         Ok(Begun::Answered(response))
     }

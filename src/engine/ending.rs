@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use reqwest::Response;
 
-use super::Active;
 use super::body::Read;
 use super::race::within;
 use super::run::{LastAnswer, Run};
+use super::{Active, Engine};
 use crate::error::{Error, Kept, Kind, RowProblem};
 use crate::journal::{Ending, Reason, StoredAnswer, To, of_answer, settle};
 use crate::observer::Event;
@@ -18,9 +18,38 @@ use crate::report::Report;
 use crate::retry::{Effect, Exhausted, Known};
 use crate::telemetry;
 
+impl Engine {
+    /// Tells those who watch what the caller is told.
+    pub(super) fn told(&self, ended: Result<Response, Error>) -> Result<Response, Error> {
+        if let Some(report) = reported(&ended) {
+            self.watch.tell(|| Event::Finished { report });
+        }
+        ended
+    }
+}
+
 impl Run<'_> {
-    /// Drives the loop; with a journal for as long as the claim is ours, and writes down how it ended.
+    /// Carries the call out, and tells those who watch what its caller is told.
     pub(super) async fn carry_out(&mut self) -> Result<Response, Error> {
+        let ended = self.drive_with_claim().await;
+        self.told(ended)
+    }
+
+    /// The same under the claim of a resumer, who ends it.
+    pub(super) async fn carry_out_claimed(&mut self) -> Result<Response, Error> {
+        let ended = self.drive().await;
+        self.told(ended)
+    }
+
+    fn told(&self, ended: Result<Response, Error>) -> Result<Response, Error> {
+        if let Some(report) = reported(&ended) {
+            telemetry::operation_ended(report);
+        }
+        self.engine.told(ended)
+    }
+
+    /// Drives the loop; with a journal for as long as the claim is ours, and writes down how it ended.
+    async fn drive_with_claim(&mut self) -> Result<Response, Error> {
         let heartbeat = match (&self.ledger, &self.engine.journaling) {
             (Some(ledger), Some(journaling)) => {
                 ledger.heartbeat(Arc::clone(&self.engine.clock), journaling.lease)
@@ -32,11 +61,7 @@ impl Run<'_> {
             return Err(self.failed(Kind::Row(RowProblem::ClaimLost), None));
         };
         if let Some(ledger) = self.ledger.take() {
-            let report = match &ended {
-                Ok(response) => Report::of(response),
-                Err(error) => Some(error.report()),
-            };
-            let to = report.map_or(To::Later(Duration::ZERO), |r| self.settled(r));
+            let to = reported(&ended).map_or(To::Later(Duration::ZERO), |r| self.settled(r));
             let left = ledger.finish(to, self.kept.take()).await;
             // The caller gets its answer all the same; the row stays, and is resumed.
             let left = left.unwrap_or_else(|error| {
@@ -136,8 +161,14 @@ impl Run<'_> {
         }
         self.report.effect = effect;
         self.report.exhausted = exhausted;
-        telemetry::operation_ended(&self.report);
-        self.engine.watch.tell(|| Event::Finished { report: &self.report });
         std::mem::replace(&mut self.report, Report::new(None))
+    }
+}
+
+/// What the caller is told.
+fn reported(ended: &Result<Response, Error>) -> Option<&Report> {
+    match ended {
+        Ok(response) => Report::of(response),
+        Err(error) => Some(error.report()),
     }
 }

@@ -107,15 +107,17 @@ impl Engine {
         let ledger = match &self.journaling {
             Some(journaling) if state.key.is_some() => {
                 let begin = Begin { engine: self, journaling, options, started };
-                match begin.begin(request, state).await? {
-                    Begun::Go(ledger) => Some(ledger),
-                    Begun::Answered(response) => return Ok(response),
+                match begin.begin(request, state).await {
+                    Ok(Begun::Go(ledger)) => Some(ledger),
+                    Ok(Begun::Answered(response)) => return self.told(Ok(response)),
+                    Err(error) => return self.told(Err(error)),
                 }
             }
             _ => None,
         };
-        let source =
-            Source::new(request).ok_or_else(|| Error::refused_again(Refusal::BodyGone, state))?;
+        let Some(source) = Source::new(request) else {
+            return self.told(Err(Error::refused_again(Refusal::BodyGone, state)));
+        };
         let span = telemetry::operation(source.method(), source.url(), state.key.as_ref());
         let mut run = Run::new(self, transport, options, source, state, extensions, started);
         run.ledger = ledger;
@@ -138,7 +140,7 @@ impl Engine {
         let started = self.now();
         let mut run = Run::new(self, transport, options, source, state, &mut extensions, started);
         run.ledger = Some(ledger);
-        let ended = run.drive().instrument(span).await;
+        let ended = run.carry_out_claimed().instrument(span).await;
         Resent { ended, ledger: run.ledger.take(), kept: run.kept.take() }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use post_once::observer::Event;
+use post_once::retry::Known;
 use serde::{Deserialize, Serialize};
 
 use crate::pause;
@@ -23,10 +24,10 @@ pub(crate) enum Point {
     Ended,
     /// In the wait before another attempt.
     Waiting,
-    /// Its end is about to be written down.
-    Finished,
     /// Its end is being written down.
     Finishing,
+    /// Those who watch are told: a worker has written its end down, a resumer is about to.
+    Finished,
     /// The caller has its answer, or the handler its outcome.
     Returned,
     /// At any time: the parent kills it.
@@ -40,8 +41,8 @@ impl Point {
         Point::Working,
         Point::Ended,
         Point::Waiting,
-        Point::Finished,
         Point::Finishing,
+        Point::Finished,
         Point::Returned,
         Point::AnyTime,
     ];
@@ -50,8 +51,8 @@ impl Point {
         Point::Started,
         Point::Working,
         Point::Ended,
-        Point::Finished,
         Point::Finishing,
+        Point::Finished,
         Point::Returned,
         Point::AnyTime,
     ];
@@ -103,12 +104,14 @@ impl Killer {
                 self.at(Point::Started);
                 self.at(Point::Working);
             }
-            Event::AttemptEnded { .. } => self.at(Point::Ended),
-            Event::Waiting { .. } => self.at(Point::Waiting),
-            Event::Finished { .. } => {
-                self.at(Point::Finished);
-                self.at(Point::Finishing);
+            Event::AttemptEnded { attempt, .. } => {
+                self.at(Point::Ended);
+                if matches!(attempt.known(), Known::Final | Known::Replayed) {
+                    self.at(Point::Finishing);
+                }
             }
+            Event::Waiting { .. } => self.at(Point::Waiting),
+            Event::Finished { .. } => self.at(Point::Finished),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 //! told.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use http::Method;
 use post_once::journal::{Journal, MemoryJournal, Reason, SqliteJournal, State, rusqlite};
@@ -59,13 +59,21 @@ async fn a_row_that_nobody_goes_on_with_was_not_sent() {
 #[tokio::test]
 async fn a_row_that_stays_pending_may_be_sent_yet() {
     let place = Place::open().await;
-    let client = client(&place.clock, place.journal.clone());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let client = builder(&place.clock, place.journal.clone()).observer(move |event: &Event<'_>| {
+        if let Event::Finished { report, .. } = event {
+            log.lock().unwrap().push(report.effect());
+        }
+    });
+    let client = client.build().unwrap();
     let url = refused_url().unwrap();
     place.freeze();
     let call = client.once(Method::POST, &url).json(&charge()).policy(RetryPolicy::once());
     let error = call.send().await.unwrap_err();
     assert!(error.is_connect(), "{error}");
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    assert_eq!(*told.lock().unwrap(), [Effect::Unknown], "who watches is told the same");
     place.thaw();
     place.clock.advance(LEASE_IS_OVER);
     let port = reqwest::Url::parse(&url).unwrap().port().unwrap();
@@ -93,7 +101,9 @@ async fn a_row_that_somebody_else_has_may_have_been_sent() {
     let journal = MemoryJournal::with_clock(stores.clone());
     let robbed = journal.clone();
     let client = builder(&clock, journal.clone()).observer(move |event: &Event<'_>| {
-        if let Event::Finished { .. } = event {
+        if let Event::AttemptEnded { attempt, .. } = event
+            && attempt.number() == 2
+        {
             super::leases::steal(&stores, &robbed);
         }
     });
@@ -154,4 +164,58 @@ async fn a_pass_that_fails_halfway_does_not_say_that_nothing_was_sent() {
     assert_eq!((error.effect(), server.requests().len()), (Effect::Unknown, 1), "{error}");
     let error = resumer().once().await.unwrap_err();
     assert_eq!((error.effect(), server.requests().len()), (Effect::NotSent, 1), "{error}");
+}
+
+/// Who watches is told of a call that sends nothing, too: it had an answer, or is refused.
+#[tokio::test]
+async fn who_watches_is_told_how_a_call_ends_that_sends_nothing() {
+    let server = scripted([]).await;
+    let (clock, journal) = on_one_clock();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let client = builder(&clock, journal).observer(move |event: &Event<'_>| {
+        if let Event::Finished { report, .. } = event {
+            log.lock().unwrap().push((report.effect(), report.attempts().len()));
+        }
+    });
+    let client = client.build().unwrap();
+    let call = || once(&client, &server).operation("order-42");
+    call().send().await.unwrap();
+    call().send().await.unwrap();
+    call().body("another").send().await.unwrap_err();
+    let expected = [(Effect::Answered, 1), (Effect::Answered, 0), (Effect::NotSent, 0)];
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(server.requests().len(), 1);
+}
+
+/// Who watches is told of a resumed row what its handler is told, attempt by attempt.
+#[tokio::test]
+async fn who_watches_is_told_how_a_resumed_row_ends() {
+    let server = scripted([Fault::close(), Fault::status(503)]).await;
+    let (clock, journal) = on_one_clock();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let client = builder(&clock, journal.clone()).observer(move |event: &Event<'_>| {
+        log.lock().unwrap().push(match event {
+            Event::AttemptStarted { number, .. } => format!("{number} starts"),
+            Event::AttemptEnded { attempt, .. } => {
+                format!("{} ends, {}", attempt.number(), attempt.known())
+            }
+            Event::Finished { report, .. } => format!("finished, {}", report.effect()),
+            other => format!("{other:?}"),
+        });
+    });
+    let client = client.build().unwrap();
+    once(&client, &server).enqueue().await.unwrap();
+    for pass in 1..=3 {
+        let summary = client.resumer().origin(&server.url("/")).once().await.unwrap();
+        assert_eq!((summary.later, summary.completed), if pass < 3 { (1, 0) } else { (0, 1) });
+        clock.advance(MINUTE);
+    }
+    let expected = [
+        ["1 starts", "1 ends, ambiguous", "finished, unknown"],
+        ["2 starts", "2 ends, unavailable", "finished, unknown"],
+        ["3 starts", "3 ends, replayed", "finished, answered"],
+    ];
+    assert_eq!(*told.lock().unwrap(), expected.concat());
 }

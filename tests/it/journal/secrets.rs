@@ -94,7 +94,8 @@ async fn a_resumed_row_is_traced_without_its_secrets() {
         }
         drop(listening);
         let log = log.text();
-        for expected in ["post_once.operation", "post_once.attempt", &draft.key] {
+        for expected in ["post_once.operation", "post_once.attempt", "post_once.effect", &draft.key]
+        {
             assert!(log.contains(expected), "nothing was traced of {expected}: {log}");
         }
         for secret in ["s3cret", "czNjcmV0", "api_key"] {
