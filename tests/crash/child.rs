@@ -46,6 +46,9 @@ pub(crate) enum Role {
     Resumer { task: Task },
     /// Begins and ends operations, for the recorder.
     Recorder { path: PathBuf },
+    /// Claims and answers keys, one after the other, for the recorder.
+    #[cfg(feature = "server")]
+    Answerer { path: PathBuf },
     /// Works on a journal whose flushes fail.
     Doubter { path: PathBuf, url: String, act: Act, then: Then },
 }
@@ -85,6 +88,8 @@ fn say(what: &str, operation: &str) {
 pub(crate) fn run(role: Role) {
     match &role {
         Role::Recorder { path } => return crate::power::record(path),
+        #[cfg(feature = "server")]
+        Role::Answerer { path } => return crate::keys::record(path),
         Role::Doubter { path, url, act, then } => {
             return crate::doubt::work(path, url, *act, *then);
         }
@@ -97,9 +102,7 @@ pub(crate) fn run(role: Role) {
             Role::Counter { port } => count(port).await,
             Role::Worker { task, name, again } => work(&task, &name, &again).await,
             Role::Resumer { task } => resume(&task).await,
-            Role::Recorder { .. } | Role::Doubter { .. } => {
-                unreachable!("it has a runtime of its own")
-            }
+            _ => unreachable!("it has a runtime of its own"),
         }
     });
 }

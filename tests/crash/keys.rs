@@ -1,17 +1,23 @@
 //! Keys of the server half, in the file of the journal.
 
 use std::collections::HashSet;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
+use libtest_mimic::Trial;
 use post_once::IdempotencyKey;
 use post_once::fingerprint::Fingerprint;
 use post_once::server::answer::StoredAnswer;
 use post_once::server::store::{Ask, ClaimStore, Claimed, Held, Holder, Name, SqliteClaims, Token};
 
-use crate::power::Wrong;
+use crate::child::Role;
+use crate::power::{Wrong, parse};
+use crate::{recorder, runtime};
 
+/// So many keys are answered under the recorder.
+const KEYS: usize = 100;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A store of keys.
@@ -33,6 +39,33 @@ impl Keys {
         let answer = StoredAnswer::new(StatusCode::CREATED, HeaderMap::new(), Some(body));
         assert_eq!(self.0.complete(&holder, &answer, DAY).await.unwrap(), Held::Yes(()));
     }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![recorder::trial("keys::a_request_that_goes_well_is_one_flush", || {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("keys.db");
+        let child = Role::Answerer { path: path.clone() };
+        assert!(recorder::under(child.command(), folder.path(), &path)?.status()?.success());
+        let log = fs::read(folder.path().join("keys.db.log"))?;
+        let flushes =
+            parse(&log).iter().filter(|noted| (noted.kind, noted.file) == (b'S', b'w')).count();
+        // A few are of the tables, and of the head of the log.
+        assert!((KEYS..KEYS + 10).contains(&flushes), "{flushes} flushes for {KEYS} requests");
+        Ok(())
+    })]
+}
+
+/// In the child: claims keys and answers them, one after the other.
+pub(crate) fn record(path: &Path) {
+    runtime().block_on(async {
+        let keys = Keys::open(path).await;
+        for number in 0..KEYS {
+            keys.answer(&format!("key-{number}")).await;
+        }
+        // As if it was killed: nothing is tidied up.
+        std::process::exit(0);
+    });
 }
 
 /// These keys were answered, and still are.

@@ -50,6 +50,8 @@ fn main() -> ExitCode {
     let trials = [kills::trials(), outage::trials(), power::trials(), doubt::trials()].into_iter();
     #[cfg(feature = "postgres")]
     let trials = trials.chain([database::trials()]);
+    #[cfg(feature = "server")]
+    let trials = trials.chain([keys::trials()]);
     libtest_mimic::run(&arguments, trials.flatten().collect()).exit_code()
 }
 

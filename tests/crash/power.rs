@@ -1,9 +1,10 @@
 //! The power fails: what `begin` acknowledged is there, what a key was answered with is there, and the file opens.
 //!
-//! A child begins and ends operations, and answers keys in the same file, under a recorder, preloaded, that notes
-//! each write and each flush of its journal in order. Then the power is cut at random points of that record: what was flushed is
-//! there; each write since is there, or is not, or is torn into sectors of which some are there. The
-//! copy is opened as any journal is. That a file has been made, and has its name, is taken as flushed.
+//! A child begins and ends operations, and answers keys in the same file, under a recorder, preloaded, that
+//! notes each write and each flush of its journal in order. Then the power is cut at random points of that
+//! record: what was flushed is there; each write since is there, or is not, or is torn into sectors of which
+//! some are there. The copy is opened as any journal is. That a file has been made, and has its name, is taken
+//! as flushed.
 //!
 //! Two controls show that the cuts are cruel enough: the same record with the flushes of commits left
 //! out, which is what `synchronous = NORMAL` does, loses operations; with none at all it loses them or
@@ -64,7 +65,7 @@ pub(crate) fn record(path: &Path) {
                     told("ended", &begun.key);
                 }
                 #[cfg(feature = "server")]
-                if number % 3 == 0 {
+                if number % 12 == 0 {
                     keys.answer(&begun.key).await;
                     told("answered", &begun.key);
                 }
@@ -114,17 +115,17 @@ fn cut_and_check(folder: &Path, copies: &Path) -> Result<(), Failed> {
 
 /// One thing that the recorder noted.
 #[derive(Clone, Copy, Debug)]
-struct Noted<'a> {
+pub(crate) struct Noted<'a> {
     /// `W` a write, `T` a new length, `S` a flush.
-    kind: u8,
+    pub(crate) kind: u8,
     /// `d` the database, `w` its log, `a` what was acknowledged.
-    file: u8,
+    pub(crate) file: u8,
     thread: u32,
     offset: usize,
     bytes: &'a [u8],
 }
 
-fn parse(mut log: &[u8]) -> Vec<Noted<'_>> {
+pub(crate) fn parse(mut log: &[u8]) -> Vec<Noted<'_>> {
     let mut record = Vec::new();
     while let Some((head, rest)) = log.split_at_checked(24) {
         let number = |at: usize| {
