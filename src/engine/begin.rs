@@ -174,8 +174,7 @@ impl Begin<'_> {
     }
 
     fn report(&self, record: &Record) -> Report {
-        let key = IdempotencyKey::parse(&record.draft.key).ok();
-        Report { operation: record.draft.name.as_deref().map(Into::into), ..Report::new(key) }
+        unsent(IdempotencyKey::parse(&record.draft.key).ok(), record.draft.name.as_deref())
     }
 
     fn row_problem(&self, problem: RowProblem, record: &Record, request: &Request) -> Error {
@@ -192,8 +191,8 @@ impl Begin<'_> {
         Error::new(Kind::Row(problem), report, Some(target(request)))
     }
 
-    /// What could not be written is not sent. A commit in doubt may be there, and be resumed; and what was
-    /// there before may have been sent before.
+    /// What could not be written is not sent by this call. A commit in doubt may be there, and be resumed; and
+    /// what was there before may have been sent before: the row tells, or nobody knows what a name stands for.
     fn journal_failed(
         &self,
         error: JournalError,
@@ -201,14 +200,21 @@ impl Begin<'_> {
         request: &Request,
         state: &OperationState,
     ) -> Error {
-        let mut report =
-            record.map_or_else(|| Report::new(state.key.clone()), |record| self.report(record));
-        let was_sent = record.is_some_and(|record| record.ages.first_send.is_some());
-        if matches!(error, JournalError::InDoubt(_)) || state.row.is_some() || was_sent {
+        let named = self.options.name.as_deref();
+        let (mut report, was_sent) = match record {
+            Some(record) => (self.report(record), record.ages.first_send.is_some()),
+            None => (unsent(state.key.clone(), named), state.row.is_some() || named.is_some()),
+        };
+        if matches!(error, JournalError::InDoubt(_)) || was_sent {
             report.effect = Effect::Unknown;
         }
         Error::new(Kind::Journal(error), report, Some(target(request)))
     }
+}
+
+/// The report of an operation of which this call sends nothing.
+fn unsent(key: Option<IdempotencyKey>, name: Option<&str>) -> Report {
+    Report { operation: name.map(Into::into), ..Report::new(key) }
 }
 
 impl Engine {
@@ -218,9 +224,10 @@ impl Engine {
             self.journaling.as_ref().ok_or_else(|| Error::refused(Refusal::NoJournal))?;
         let key = match journaling.journal.enqueue(draft).await {
             Err(error) => {
-                let mut report = Report::new(IdempotencyKey::parse(&draft.key).ok());
-                if matches!(error, JournalError::InDoubt(_)) {
-                    // It may be there after a crash, and be sent then.
+                let (key, name) = (IdempotencyKey::parse(&draft.key).ok(), draft.name.as_deref());
+                let mut report = unsent(key, name);
+                // It may be there after a crash, and be sent then; and its name may have been there before.
+                if matches!(error, JournalError::InDoubt(_)) || name.is_some() {
                     report.effect = Effect::Unknown;
                 }
                 return Err(Error::new(Kind::Journal(error), report, None));

@@ -274,6 +274,15 @@ impl Error {
         }
     }
 
+    /// The journal failed before this call wrote or sent anything of an operation that has a name. What is in
+    /// doubt may be written.
+    fn is_named_and_unwritten(&self) -> bool {
+        let Kind::Journal(error) = &self.0.kind else { return false };
+        let report = &self.0.report;
+        let is_unwritten = !matches!(error, JournalError::InDoubt(_)) && report.first.is_none();
+        is_unwritten && report.operation.is_some()
+    }
+
     /// What it leaves open, and what to do.
     fn advice(&self) -> &'static str {
         match (self.effect(), self.is_refused()) {
@@ -282,6 +291,9 @@ impl Error {
             (Effect::Answered, _) => "the server had answered",
             (Effect::Unknown, _) if self.is_in_flight() => {
                 "nothing was sent twice: ask again later"
+            }
+            (Effect::Unknown, _) if self.is_named_and_unwritten() => {
+                "an earlier call of its name may have been sent: call it by this name again"
             }
             (Effect::Unknown, _)
                 if self.exhausted() == Some(Exhausted::Window)
@@ -316,7 +328,9 @@ impl fmt::Display for Error {
         }
         write!(f, "; {}", self.advice())?;
         match report.key() {
-            Some(key) if report.effect() == Effect::Unknown => write!(f, "; key {key}"),
+            Some(key) if report.effect() == Effect::Unknown && !self.is_named_and_unwritten() => {
+                write!(f, "; key {key}")
+            }
             _ => Ok(()),
         }
     }

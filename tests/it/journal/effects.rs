@@ -8,7 +8,7 @@ use http::Method;
 use post_once::journal::{Journal, MemoryJournal, Reason, SqliteJournal, State, rusqlite};
 use post_once::observer::Event;
 use post_once::testkit::{Fault, ManualClock, Server, refused_url};
-use post_once::{Effect, RetryPolicy};
+use post_once::{Client, Effect, RetryPolicy};
 
 use super::support::*;
 
@@ -43,6 +43,17 @@ impl Place {
     fn thaw(&self) {
         self.execute("DROP TRIGGER frozen");
     }
+}
+
+/// `order-42` has had its effect; the process that sent it has ended before its answer.
+async fn order_that_was_sent() -> (Server, Place, Client) {
+    let server = scripted([Fault::hang(MINUTE)]).await;
+    let place = Place::open().await;
+    let client = client(&place.clock, place.journal.clone());
+    let call = once(&client, &server).operation("order-42");
+    dropped_at(&server, "c1 effect ch_1", call).await;
+    place.journal.flush().await;
+    (server, place, client)
 }
 
 #[tokio::test]
@@ -116,15 +127,10 @@ async fn a_row_that_somebody_else_has_may_have_been_sent() {
 /// It cannot be taken over: what an earlier call did is not undone by that.
 #[tokio::test]
 async fn a_row_that_was_sent_before_has_been_sent() {
-    let server = scripted([Fault::hang(MINUTE)]).await;
-    let place = Place::open().await;
-    let client = client(&place.clock, place.journal.clone());
-    let call = || once(&client, &server).operation("order-42");
-    dropped_at(&server, "c1 effect ch_1", call()).await;
-    place.journal.flush().await;
+    let (server, place, client) = order_that_was_sent().await;
     place.clock.advance(LEASE_IS_OVER);
     place.freeze();
-    let error = call().send().await.unwrap_err();
+    let error = once(&client, &server).operation("order-42").send().await.unwrap_err();
     assert!(error.is_journal(), "{error}");
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
     assert_eq!(keys(&server), [[error.key().unwrap().to_string()]]);
@@ -142,6 +148,34 @@ async fn a_row_that_waits_and_cannot_be_taken_over_was_not_sent() {
     let error = call().send().await.unwrap_err();
     assert!(error.is_journal(), "{error}");
     assert_eq!((error.effect(), error.key()), (Effect::NotSent, Some(&key)), "{error}");
+}
+
+/// Nobody knows what its name stands for while the journal is away; one that has no name is new.
+#[tokio::test]
+async fn what_cannot_be_looked_up_may_have_been_sent() {
+    let (server, place, client) = order_that_was_sent().await;
+    let call = || once(&client, &server).operation("order-42");
+    place.execute("ALTER TABLE post_once_operations RENAME TO away");
+    let named = [call().send().await.unwrap_err(), call().enqueue().await.unwrap_err()];
+    for error in named {
+        assert!(error.is_journal(), "{error}");
+        assert_eq!(error.effect(), Effect::Unknown, "{error}");
+        assert_eq!(error.report().operation(), Some("order-42"));
+        let (text, key) = (error.to_string(), error.key().unwrap().to_string());
+        assert!(text.contains("call it by this name again") && !text.contains(&key), "{text}");
+    }
+    let nameless = || once(&client, &server);
+    let new = [nameless().send().await.unwrap_err(), nameless().enqueue().await.unwrap_err()];
+    for error in new {
+        assert!(error.is_journal(), "{error}");
+        assert_eq!(error.effect(), Effect::NotSent, "{error}");
+        assert!(error.to_string().contains("safe to start again"), "{error}");
+    }
+    place.execute("ALTER TABLE away RENAME TO post_once_operations");
+    place.clock.advance(LEASE_IS_OVER);
+    assert_eq!(report(&call().send().await.unwrap()).effect(), Effect::Answered);
+    assert_eq!((server.requests().len(), server.charges().len()), (2, 1));
+    assert_eq!(keys(&server)[0], keys(&server)[1]);
 }
 
 /// A resumer that the journal fails says "not sent" only before it has sent anything.
