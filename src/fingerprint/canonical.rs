@@ -7,6 +7,8 @@
 //! unusual numbers written, by the libraries for it.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::Range;
 
 use super::number;
 
@@ -16,7 +18,8 @@ const MAX_DEPTH: usize = 128;
 /// The canonical form, or nothing if `body` is not JSON in UTF-8, or would lose something.
 pub(super) fn canonical(body: &[u8]) -> Option<String> {
     let text = str::from_utf8(body).ok()?;
-    let mut reader = Reader { rest: text, out: String::with_capacity(text.len()) };
+    let out = String::with_capacity(text.len());
+    let mut reader = Reader { rest: text, out, members: Vec::new() };
     reader.value(MAX_DEPTH)?;
     reader.skip_space();
     reader.rest.is_empty().then_some(reader.out)
@@ -26,12 +29,9 @@ pub(super) fn canonical(body: &[u8]) -> Option<String> {
 struct Reader<'a> {
     rest: &'a str,
     out: String,
-}
-
-/// A string, without quotes and escapes, and as a canonical token.
-struct Text<'a> {
-    decoded: Cow<'a, str>,
-    token: Cow<'a, str>,
+    /// The members so far of the objects that are open, the innermost last: their names, and where they are
+    /// in `out`.
+    members: Vec<(Cow<'a, str>, Range<usize>)>,
 }
 
 impl<'a> Reader<'a> {
@@ -40,11 +40,7 @@ impl<'a> Reader<'a> {
         match self.rest.as_bytes().first()? {
             b'{' => self.object(depth_left.checked_sub(1)?),
             b'[' => self.array(depth_left.checked_sub(1)?),
-            b'"' => {
-                let text = self.string()?;
-                self.out.push_str(&text.token);
-                Some(())
-            }
+            b'"' => self.string().map(drop),
             b'-' | b'0'..=b'9' => self.number(),
             _ => self.literal(),
         }
@@ -52,39 +48,47 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, depth_left: usize) -> Option<()> {
         self.expect("{")?;
-        let start = self.out.len();
-        let mut members = Vec::new();
+        self.out.push('{');
+        let (start, first) = (self.out.len(), self.members.len());
         if !self.skip("}") {
             loop {
                 self.skip_space();
+                let from = self.out.len();
                 let name = self.string()?;
                 self.expect(":")?;
-                let from = self.out.len() - start;
-                self.out.push_str(&name.token);
                 self.out.push(':');
                 self.value(depth_left)?;
-                members.push((name.decoded, from..self.out.len() - start));
+                self.members.push((name, from..self.out.len()));
                 if self.skip("}") {
                     break;
                 }
                 self.expect(",")?;
-            }
-        }
-        // RFC 8785 §3.2.3 sorts by UTF-16 code units, which differs from the order of UTF-8 bytes
-        // for names outside the basic plane.
-        members.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
-        if members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return None;
-        }
-        let unsorted = self.out.split_off(start);
-        self.out.push('{');
-        for (at, (_, range)) in members.into_iter().enumerate() {
-            if at > 0 {
                 self.out.push(',');
             }
-            self.out.push_str(&unsorted[range]);
         }
+        self.sort(first, start)?;
         self.out.push('}');
+        Some(())
+    }
+
+    /// Brings the members from the `first` on into their order, who were written from `start` on. Nothing
+    /// if a name is repeated.
+    fn sort(&mut self, first: usize, start: usize) -> Option<()> {
+        let members = &mut self.members[first..];
+        if !members.is_sorted_by(|(one, _), (other, _)| order(one, other).is_lt()) {
+            members.sort_by(|(one, _), (other, _)| order(one, other));
+            if members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                return None;
+            }
+            let unsorted = self.out.split_off(start);
+            for (at, (_, range)) in members.iter().enumerate() {
+                if at > 0 {
+                    self.out.push(',');
+                }
+                self.out.push_str(&unsorted[range.start - start..range.end - start]);
+            }
+        }
+        self.members.truncate(first);
         Some(())
     }
 
@@ -105,29 +109,28 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn string(&mut self) -> Option<Text<'a>> {
-        let mut bytes = self.rest.bytes().enumerate();
-        bytes.next().filter(|(_, byte)| *byte == b'"')?;
-        let mut is_escaped = false;
-        let end = loop {
-            match bytes.next()? {
-                (end, b'"') => break end,
-                (_, b'\\') => {
-                    is_escaped = true;
-                    bytes.next()?;
-                }
-                (_, 0x00..=0x1f) => return None,
-                _ => {}
+    /// What it says, without quotes and escapes.
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        let bytes = self.rest.strip_prefix('"')?.as_bytes();
+        let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+        let (mut end, mut is_escaped) = (0, false);
+        loop {
+            end += bytes.get(end..)?.iter().position(ends)?;
+            match bytes[end] {
+                b'"' => break,
+                b'\\' => (end, is_escaped) = (end + 2, true),
+                _ => return None,
             }
-        };
-        let (token, rest) = self.rest.split_at(end + 1);
+        }
+        let (token, rest) = self.rest.split_at(end + 2);
         self.rest = rest;
         if !is_escaped {
-            return Some(Text { decoded: token[1..end].into(), token: token.into() });
+            self.out.push_str(token);
+            return Some(Cow::Borrowed(&token[1..=end]));
         }
         let decoded: String = serde_json::from_str(token).ok()?;
-        let token = serde_json_canonicalizer::to_string(&decoded).ok()?;
-        Some(Text { decoded: decoded.into(), token: token.into() })
+        self.out.push_str(&serde_json_canonicalizer::to_string(&decoded).ok()?);
+        Some(Cow::Owned(decoded))
     }
 
     fn number(&mut self) -> Option<()> {
@@ -162,8 +165,20 @@ impl<'a> Reader<'a> {
     }
 
     fn skip_space(&mut self) {
-        self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        let bytes = self.rest.as_bytes();
+        let end = bytes.iter().position(|byte| !is_space(byte)).unwrap_or(bytes.len());
+        self.rest = &self.rest[end..];
     }
+}
+
+/// RFC 8785 §3.2.3 sorts by UTF-16 code units, which differs from the order of UTF-8 bytes for names outside
+/// the basic plane.
+fn order(one: &str, other: &str) -> Ordering {
+    if one.is_ascii() && other.is_ascii() {
+        return one.cmp(other);
+    }
+    one.encode_utf16().cmp(other.encode_utf16())
 }
 
 #[cfg(test)]
