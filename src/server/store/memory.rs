@@ -82,25 +82,28 @@ impl MemoryClaims {
         change: impl FnOnce(&mut Kept, Duration),
     ) -> Result<Held<()>, ClaimError> {
         let now = self.clock.monotonic();
-        let mut rows = self.rows();
-        if !rows.is_held_by(holder) {
-            return Ok(Held::Lost);
-        }
-        rows.change(&holder.name, |kept| change(kept, now));
-        Ok(Held::Yes(()))
+        let mut held = Held::Lost;
+        self.rows().change(&holder.name, |kept| {
+            if kept.is_held_by(holder) {
+                change(kept, now);
+                held = Held::Yes(());
+            }
+        });
+        Ok(held)
     }
 }
 
 impl Rows {
     fn is_held_by(&self, holder: &Holder) -> bool {
-        let kept = self.kept.get(&holder.name);
-        kept.is_some_and(|kept| kept.token == holder.token && kept.answer.is_none())
+        self.kept.get(&holder.name).is_some_and(|kept| kept.is_held_by(holder))
     }
 
     fn insert(&mut self, kept: Kept) {
-        self.remove(&kept.name);
-        self.ending.extend(kept.ends().map(|end| (end, Arc::clone(&kept.name))));
-        self.kept.insert(Arc::clone(&kept.name), Box::new(kept));
+        let (name, ends) = (Arc::clone(&kept.name), kept.ends());
+        if let Some(former) = self.kept.insert(Arc::clone(&name), Box::new(kept)) {
+            self.unlist(*former);
+        }
+        self.ending.extend(ends.map(|end| (end, name)));
     }
 
     fn change(&mut self, name: &Name, change: impl FnOnce(&mut Kept)) {
@@ -121,9 +124,15 @@ impl Rows {
     }
 
     fn remove(&mut self, name: &Name) {
-        let Some(kept) = self.kept.remove(name) else { return };
+        if let Some(kept) = self.kept.remove(name) {
+            self.unlist(*kept);
+        }
+    }
+
+    /// Takes it out of the indexes.
+    fn unlist(&mut self, kept: Kept) {
         if kept.is_unfinished() {
-            self.unfinished.remove(name);
+            self.unfinished.remove(&kept.name);
         }
         if let Some(end) = kept.ends() {
             self.ending.remove(&(end, kept.name));
@@ -132,6 +141,10 @@ impl Rows {
 }
 
 impl Kept {
+    fn is_held_by(&self, holder: &Holder) -> bool {
+        self.token == holder.token && self.answer.is_none()
+    }
+
     fn new(ask: &Ask, now: Duration) -> Kept {
         Kept {
             name: Arc::new(ask.holder.name.clone()),
