@@ -1,4 +1,4 @@
-//! Orders in a SQLite file: bare, and with keys in the same file.
+//! Orders in a SQLite file: bare, with keys in the same file, and with keys in a file of their own.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -23,9 +23,11 @@ pub(crate) type Orders = Arc<Mutex<Connection>>;
 pub(crate) async fn run(bench: &Bench) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     // Files of their own, so that nobody waits for the log of another.
-    let [bare, keyed] = ["bare.db", "keyed.db"].map(|name| folder.path().join(name));
-    let claims = SqliteClaims::open(&keyed).await.unwrap();
-    let (bare, orders) = (open(&bare), open(&keyed));
+    let file = |name| folder.path().join(name);
+    let claims = SqliteClaims::open(file("keyed.db")).await.unwrap();
+    let apart = SqliteClaims::open(file("keys.db")).await.unwrap();
+    let (bare, orders) = (open(&file("bare.db")), open(&file("keyed.db")));
+    let beside = open(&file("orders.db"));
     let keyed = layer(claims.clone());
     let serve = |router: Router| bench.there(api::serve(router));
     let route = |router| Router::new().route("/orders", router);
@@ -37,6 +39,8 @@ pub(crate) async fn run(bench: &Bench) {
     let in_store = serve(in_store).await;
     let transactional = route(post(complete)).layer(keyed).with_state(orders);
     let (lease, transactional) = (serve(lease).await, serve(transactional).await);
+    let apart_lease = route(post(insert_one)).layer(layer(apart.clone())).with_state(beside);
+    let apart_lease = serve(apart_lease).await;
     let answered = Load::on(lease, Keys::New).await.answered(1_000).await;
     let variants = vec![
         variant("insert", Load::on(inserted, Keys::New).await),
@@ -45,6 +49,7 @@ pub(crate) async fn run(bench: &Bench) {
         variant("keys, transactional", Load::on(transactional, Keys::New).await),
         variant("keys, in the store", Load::on(in_store, Keys::New).await),
         variant("keys, lease", Load::on(lease, Keys::New).await),
+        variant("keys apart, lease", Load::on(apart_lease, Keys::New).await),
         variant("keys, replays", Load::on(lease, answered).await),
     ];
     compare(
@@ -54,6 +59,7 @@ pub(crate) async fn run(bench: &Bench) {
     )
     .await;
     claims.close().await;
+    apart.close().await;
 }
 
 /// As durable as the store is.
