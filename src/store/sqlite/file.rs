@@ -9,8 +9,6 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{StoreError, busy, filesystem};
 
-/// The pages of a new file, in bytes: of the usual 4 KiB, two operations of 1 KiB leave a quarter empty.
-const PAGE: u32 = 8 * 1024;
 /// The page cache of each connection, in KiB.
 const CACHE_KIB: i32 = 8 * 1024;
 /// The least that a database has, in bytes.
@@ -24,8 +22,9 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path).map_err(|error| unusable(path, &error))
 }
 
-/// Creates the file, for its owner alone, unless it is there; and opens it in write-ahead mode.
-pub(super) fn create(path: &Path) -> Result<Connection, StoreError> {
+/// Creates the file, for its owner alone and with pages of so many bytes, unless it is there; and opens it in
+/// write-ahead mode.
+pub(super) fn create(path: &Path, page: u32) -> Result<Connection, StoreError> {
     filesystem::check(path)?;
     let mut options = OpenOptions::new();
     // A file that is there is never opened and closed here: closing it would drop the locks that other
@@ -59,7 +58,7 @@ pub(super) fn create(path: &Path) -> Result<Connection, StoreError> {
             return Ok(now);
         }
         // Of a database that is not empty this changes nothing.
-        connection.execute_batch(&format!("PRAGMA main.page_size = {PAGE}"))?;
+        connection.execute_batch(&format!("PRAGMA main.page_size = {page}"))?;
         mode("PRAGMA main.journal_mode = wal")
     };
     match busy::patiently(ready) {

@@ -64,10 +64,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens a file, creates it if it is not there, and prepares it: tables, and what else there is to
-    /// check.
+    /// Opens a file, creates it with pages of so many bytes if it is not there, and prepares it: tables, and
+    /// what else there is to check.
     pub(crate) async fn open(
         path: &Path,
+        page: u32,
         prepare: impl FnOnce(&mut Connection) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<Store, StoreError> {
         let path = file::absolute(path)?;
@@ -77,7 +78,7 @@ impl Store {
         let file = path.clone();
         let start = move || {
             let open = || {
-                let mut connection = file::create(&file)?;
+                let mut connection = file::create(&file, page)?;
                 prepare(&mut connection)?;
                 let page = file::page_size(&connection)?;
                 Ok((Pen::of(connection)?, file::open(&file)?, file::open(&file)?, page))
@@ -201,7 +202,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("held.db");
         let prepare = |on: &mut Connection| Ok(on.execute_batch("CREATE TABLE t (x)")?);
-        let store = Arc::new(Store::open(&path, prepare).await.unwrap());
+        let store = Arc::new(Store::open(&path, 4096, prepare).await.unwrap());
         let (begins, begun) = mpsc::channel();
         let (goes, goes_on) = mpsc::channel::<()>();
         let held = Arc::clone(&store);

@@ -8,6 +8,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::server::store::ClaimError;
 use crate::store::sqlite::Store;
 
+/// The pages of a new file, in bytes. A key that is claimed or swept changes a page of its own in the index of the
+/// names, all of which is written.
+const PAGE: u32 = 4 * 1024;
+
 /// Opens a [`SqliteClaims`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before `open` is awaited"]
@@ -45,7 +49,7 @@ impl SqliteClaimsBuilder {
     /// network file system, or was written by a newer version; [`ClaimError::Failed`] when the disk fails
     /// or another process holds it locked for half a minute.
     pub async fn open(self) -> Result<SqliteClaims, ClaimError> {
-        let store = Store::open(&self.path, schema::prepare).await?;
+        let store = Store::open(&self.path, PAGE, schema::prepare).await?;
         Ok(SqliteClaims(Arc::new(Inner { store, clock: self.clock })))
     }
 }
