@@ -161,7 +161,8 @@ impl Error {
         matches!(self.0.kind, Kind::InProgress(_))
     }
 
-    /// Whether the journal failed. Nothing is sent that could not be written down first.
+    /// Whether the journal failed. Nothing is sent that could not be written down first; of an operation with a
+    /// name, an earlier call may have been sent.
     #[must_use]
     pub fn is_journal(&self) -> bool {
         matches!(self.0.kind, Kind::Journal(_))
