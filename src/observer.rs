@@ -65,8 +65,9 @@ pub enum Event<'a> {
         /// The wait, jitter included.
         wait: Duration,
     },
-    /// The call returns, with its row, if it has one, written down. Of a row that a resumer sends: its
-    /// attempt is over, and not written down yet. Not told when the future is dropped instead.
+    /// The call returns what the report says; what it has to write down of its row, if it has one, it has
+    /// tried to. Of a row that a resumer sends: its attempt is over, and not written down yet. Not told
+    /// when the future is dropped instead.
     #[non_exhaustive]
     Finished {
         /// The whole report.

@@ -192,7 +192,7 @@ impl Begin<'_> {
     }
 
     /// What could not be written is not sent by this call. A commit in doubt may be there, and be resumed; and
-    /// what was there before may have been sent before: the row tells, or nobody knows what a name stands for.
+    /// what was there before may have been sent before.
     fn journal_failed(
         &self,
         error: JournalError,
@@ -200,12 +200,15 @@ impl Begin<'_> {
         request: &Request,
         state: &OperationState,
     ) -> Error {
-        let named = self.options.name.as_deref();
-        let (mut report, was_sent) = match record {
-            Some(record) => (self.report(record), record.ages.first_send.is_some()),
-            None => (unsent(state.key.clone(), named), state.row.is_some() || named.is_some()),
+        let name = self.options.name.as_deref();
+        let mut report = match record {
+            Some(record) => self.report(record),
+            // It was begun before: the key is its own.
+            None if state.row.is_some() => unsent(state.key.clone(), name),
+            None => unwritten(&error, state.key.clone(), name),
         };
-        if matches!(error, JournalError::InDoubt(_)) || was_sent {
+        let was_sent = record.is_some_and(|record| record.ages.first_send.is_some());
+        if matches!(error, JournalError::InDoubt(_)) || state.row.is_some() || was_sent {
             report.effect = Effect::Unknown;
         }
         Error::new(Kind::Journal(error), report, Some(target(request)))
@@ -217,6 +220,18 @@ fn unsent(key: Option<IdempotencyKey>, name: Option<&str>) -> Report {
     Report { operation: name.map(Into::into), ..Report::new(key) }
 }
 
+/// The report of an operation that could not be written, whose row is not known. A commit in doubt may be there
+/// after a crash, and be sent then. And what a name stands for nobody knows: it may have been sent before, under
+/// another key than the one that was not written.
+fn unwritten(error: &JournalError, key: Option<IdempotencyKey>, name: Option<&str>) -> Report {
+    let is_in_doubt = matches!(error, JournalError::InDoubt(_));
+    let mut report = unsent(key.filter(|_| is_in_doubt || name.is_none()), name);
+    if is_in_doubt || name.is_some() {
+        report.effect = Effect::Unknown;
+    }
+    report
+}
+
 impl Engine {
     /// Writes an operation down for the resumer.
     pub(crate) async fn enqueue(&self, draft: &Draft) -> Result<IdempotencyKey, Error> {
@@ -225,11 +240,7 @@ impl Engine {
         let key = match journaling.journal.enqueue(draft).await {
             Err(error) => {
                 let (key, name) = (IdempotencyKey::parse(&draft.key).ok(), draft.name.as_deref());
-                let mut report = unsent(key, name);
-                // It may be there after a crash, and be sent then; and its name may have been there before.
-                if matches!(error, JournalError::InDoubt(_)) || name.is_some() {
-                    report.effect = Effect::Unknown;
-                }
+                let report = unwritten(&error, key, name);
                 return Err(Error::new(Kind::Journal(error), report, None));
             }
             Ok(Inserted::New(_)) => &draft.key,

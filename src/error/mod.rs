@@ -130,7 +130,7 @@ impl Error {
     }
 
     /// The operation's key: what to ask again with. `None` when the call was refused before it had
-    /// one, and for methods that need none.
+    /// one, for methods that need none, and when the journal could not tell which key a name has.
     #[must_use]
     pub fn key(&self) -> Option<&IdempotencyKey> {
         self.0.report.key()
@@ -275,15 +275,6 @@ impl Error {
         }
     }
 
-    /// The journal failed before this call wrote or sent anything of an operation that has a name. What is in
-    /// doubt may be written.
-    fn is_named_and_unwritten(&self) -> bool {
-        let Kind::Journal(error) = &self.0.kind else { return false };
-        let report = &self.0.report;
-        let is_unwritten = !matches!(error, JournalError::InDoubt(_)) && report.first.is_none();
-        is_unwritten && report.operation.is_some()
-    }
-
     /// What it leaves open, and what to do.
     fn advice(&self) -> &'static str {
         match (self.effect(), self.is_refused()) {
@@ -293,7 +284,7 @@ impl Error {
             (Effect::Unknown, _) if self.is_in_flight() => {
                 "nothing was sent twice: ask again later"
             }
-            (Effect::Unknown, _) if self.is_named_and_unwritten() => {
+            (Effect::Unknown, _) if self.is_journal() && self.key().is_none() => {
                 "an earlier call of its name may have been sent: call it by this name again"
             }
             (Effect::Unknown, _)
@@ -329,9 +320,7 @@ impl fmt::Display for Error {
         }
         write!(f, "; {}", self.advice())?;
         match report.key() {
-            Some(key) if report.effect() == Effect::Unknown && !self.is_named_and_unwritten() => {
-                write!(f, "; key {key}")
-            }
+            Some(key) if report.effect() == Effect::Unknown => write!(f, "; key {key}"),
             _ => Ok(()),
         }
     }

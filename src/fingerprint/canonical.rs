@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Brings the members from the `first` on into their order, who were written from `start` on. Nothing
+    /// Brings the members from the `first` on into their order; they were written from `start` on. Nothing
     /// if a name is repeated.
     fn sort(&mut self, first: usize, start: usize) -> Option<()> {
         let members = &mut self.members[first..];
